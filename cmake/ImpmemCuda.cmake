@@ -1,0 +1,22 @@
+# The CUDA option. The archives that it governs hold the sources of src/cuda; a tree without them has nothing to build,
+# and asking for it by ON is then an error rather than an archive with nothing inside.
+
+if(NOT IMPMEM_CUDA MATCHES "^(AUTO|ON|OFF)$")
+    message(FATAL_ERROR "IMPMEM_CUDA is \"${IMPMEM_CUDA}\": expected AUTO, ON or OFF")
+endif()
+set(impmem_cuda_enabled OFF)
+if(NOT IMPMEM_CUDA STREQUAL "OFF")
+    impmem_glob(cuda_sources cuda)
+    if(cuda_sources)
+        find_package(CUDAToolkit QUIET)
+    endif()
+    if(cuda_sources AND CUDAToolkit_FOUND)
+        set(impmem_cuda_enabled ON)
+        add_library(impmem_cuda STATIC ${cuda_sources})
+        impmem_archive(impmem_cuda cuda)
+        target_include_directories(impmem_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+        target_link_libraries(impmem_cuda PUBLIC impmem PRIVATE CUDA::cudart_static)
+    elseif(IMPMEM_CUDA STREQUAL "ON")
+        message(FATAL_ERROR "IMPMEM_CUDA=ON: no CUDA sources or no CUDA toolkit found")
+    endif()
+endif()
