@@ -1,0 +1,26 @@
+/* impmem/control.h - exact host bytes of the library's own tables: one function per table, used by the planner and by the code
+ * that takes the bytes. Floor 0, implemented by src/core/control.c. Pure; any thread. OVERFLOW, INVALID_ARGUMENT.
+ */
+#ifndef IMPMEM_CONTROL_H
+#define IMPMEM_CONTROL_H
+
+#include <stdint.h>
+
+#include "impmem/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+IMPMEM_NODISCARD impmem_status impmem_control_ledger_bytes(uint32_t n_lines, uint32_t journal_records, uint64_t *out_bytes);
+IMPMEM_NODISCARD impmem_status impmem_control_backend_bytes(uint64_t *out_bytes);
+IMPMEM_NODISCARD impmem_status impmem_control_region_bytes(uint32_t n_shares, uint64_t reserved_bytes, uint64_t granule_bytes,
+                                                           int growable, uint64_t *out_bytes);
+IMPMEM_NODISCARD impmem_status impmem_control_arena_bytes(uint32_t n_shares, uint64_t *out_bytes);
+IMPMEM_NODISCARD impmem_status impmem_control_scratch_bytes(uint64_t *out_bytes);
+IMPMEM_NODISCARD impmem_status impmem_control_block_pool_bytes(uint32_t max_blocks, uint32_t extra_refs, uint64_t *out_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,69 @@
+/* impmem/engine.h - one engine's memory on one device: a plan in, tiers out. Floor 4, implemented in src/engine.
+ *
+ *   impmem_ledger *ledger; impmem_backend *fixed, *grow; impmem_engine *mem;
+ *   impmem_lines lines = impmem_plan_lines(&plan);
+ *   TRY(impmem_ledger_create(&lines, NULL, &ledger));
+ *   TRY(impmem_fake_backend_create(ledger, NULL, &fixed, NULL, &why));
+ *   TRY(impmem_engine_open(ledger, &plan, &(impmem_engine_backends){ .fixed = fixed }, &mem, &why));
+ *   impmem_model_span weights;
+ *   TRY(impmem_engine_take_model(mem, IMPMEM_LINE_WEIGHTS, bytes, 256, &weights));
+ *   TRY(impmem_engine_end_loading(mem, &why));     transient memory goes, KV opens: warm up, capture graphs
+ *   TRY(impmem_engine_begin_serving(mem, &why));   from here on zero acquisitions, and it is counted
+ *   TRY(impmem_engine_close(&mem, &why));
+ *
+ * One owner thread.
+ */
+#ifndef IMPMEM_ENGINE_H
+#define IMPMEM_ENGINE_H
+
+#include "impmem/arena.h"
+#include "impmem/backend.h"
+#include "impmem/block_pool.h"
+#include "impmem/pinned.h"
+#include "impmem/plan.h"
+#include "impmem/scratch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct impmem_engine impmem_engine;
+
+typedef struct impmem_engine_backends {
+    impmem_backend *fixed;   /* every tier that does not grow; required */
+    impmem_backend *grow;    /* KV pools when the plan lets them grow; NULL = fixed, whole pools at open */
+    impmem_backend *pinned;  /* required when the plan has pinned lines */
+} impmem_engine_backends;
+
+/* Copies the plan. In plan order: charges, T2, T1, transient arena, scratch, KV pools, pinned. When the plan has transient
+ * lines the KV pools wait for impmem_engine_end_loading, since they reuse that memory. Opening that fails at any step leaves
+ * nothing behind. INVALID_ARGUMENT (a backend of another ledger, a granule that is no divisor of the plan's, no pinned
+ * backend), PHASE_ORDER (ledger not Loading), and what backends return. */
+IMPMEM_NODISCARD impmem_status impmem_engine_open(impmem_ledger *ledger, const impmem_plan *plan,
+                                                  const impmem_engine_backends *backends, impmem_engine **out, impmem_error *why);
+/* Loading -> Planning. Releases the transient arena (its spans go stale), opens KV if it waited. On failure the engine is still
+ * Loading and whole, except that the transient arena is gone. */
+IMPMEM_NODISCARD impmem_status impmem_engine_end_loading(impmem_engine *engine, impmem_error *why);
+/* -> Serving; ends loading first when still Loading. */
+IMPMEM_NODISCARD impmem_status impmem_engine_begin_serving(impmem_engine *engine, impmem_error *why);
+/* NULL is fine. LIVE_HOLDERS while blocks or marks are held: nothing is closed. */
+IMPMEM_NODISCARD impmem_status impmem_engine_close(impmem_engine **engine, impmem_error *why);
+
+IMPMEM_NODISCARD impmem_status impmem_engine_take_model(impmem_engine *engine, impmem_line_id line, uint64_t bytes,
+                                                        uint64_t alignment, impmem_model_span *out);
+IMPMEM_NODISCARD impmem_status impmem_engine_take(impmem_engine *engine, impmem_line_id line, uint64_t bytes,
+                                                  uint64_t alignment, impmem_engine_span *out);
+/* Lines with IMPMEM_LINE_TRANSIENT: gone at the end of loading. */
+IMPMEM_NODISCARD impmem_status impmem_engine_take_transient(impmem_engine *engine, impmem_line_id line, uint64_t bytes,
+                                                            uint64_t alignment, impmem_engine_span *out);
+
+impmem_ledger *impmem_engine_ledger(const impmem_engine *engine);
+const impmem_plan *impmem_engine_plan(const impmem_engine *engine);
+impmem_scratch *impmem_engine_scratch(impmem_engine *engine);                         /* NULL: the plan has none */
+impmem_block_pool *impmem_engine_kv_pool(impmem_engine *engine, uint32_t group);      /* NULL: no such group, or not open yet */
+impmem_pinned impmem_engine_pinned(const impmem_engine *engine, impmem_line_id line); /* none handle: no such line */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,27 @@
+/* impmem/plan_report.h - plans and failures as text and JSON. Floor 5, src/report/plan_*.c. No heap; any thread.
+ *
+ *   impmem_plan_write(&plan, impmem_write_file, stdout);
+ */
+#ifndef IMPMEM_PLAN_REPORT_H
+#define IMPMEM_PLAN_REPORT_H
+
+#include "impmem/plan.h"
+#include "impmem/write.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Lines largest first, columns line up, MiB with one decimal; ends with what the KV holds: "KV holds N sequences at L tokens". */
+IMPMEM_NODISCARD impmem_status impmem_plan_write(const impmem_plan *plan, impmem_write_fn write, void *context);
+/* "does not fit: over by X MiB of Y", needs, then "change one of" with the levers. Returns the failure's own status when the
+ * writing succeeded, so that `return impmem_plan_failure_write(...)` hands the reason on. */
+IMPMEM_NODISCARD impmem_status impmem_plan_failure_write(const impmem_plan_failure *failure, impmem_write_fn write, void *context);
+/* One object each; schema in docs/plan-schema.json. */
+IMPMEM_NODISCARD impmem_status impmem_plan_write_json(const impmem_plan *plan, impmem_write_fn write, void *context);
+IMPMEM_NODISCARD impmem_status impmem_plan_failure_write_json(const impmem_plan_failure *failure, impmem_write_fn write, void *context);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
