@@ -14,6 +14,7 @@
 #include "impmem/engine.h"
 #include "impmem/fake.h"
 #include "impmem/journal.h"
+#include "impmem/kv.h"
 #include "impmem/ledger.h"
 #include "impmem/line.h"
 #include "impmem/pinned.h"
