@@ -11,7 +11,7 @@ if [ ! -f "$build/compile_commands.json" ]; then
     exit 1
 fi
 # A misspelt check would be ignored in silence, and its lane would be green for nothing.
-known="$(clang-tidy --list-checks --checks='*' -)"
+known="$(clang-tidy --list-checks --checks='*' 2>/dev/null)"
 while read -r check; do
     if ! grep -q "^    $check" <<< "$known"; then
         echo "tidy: .clang-tidy names $check, which this clang-tidy does not have" >&2

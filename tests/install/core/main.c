@@ -1,6 +1,6 @@
 /* A consumer of the installed core archive: one arena over a fake backend, then everything given back. Returns the number of
  * the first step that went wrong. */
-#include <impmem.h>
+#include <impmem/impmem.h>
 
 #include <string.h>
 
