@@ -19,6 +19,7 @@ IMPMEM_NODISCARD impmem_status impmem_control_region_bytes(uint32_t n_shares, ui
 IMPMEM_NODISCARD impmem_status impmem_control_arena_bytes(uint32_t n_shares, uint64_t *out_bytes);
 IMPMEM_NODISCARD impmem_status impmem_control_scratch_bytes(uint64_t *out_bytes);
 IMPMEM_NODISCARD impmem_status impmem_control_block_pool_bytes(uint32_t max_blocks, uint32_t extra_refs, uint64_t *out_bytes);
+IMPMEM_NODISCARD impmem_status impmem_control_engine_bytes(uint64_t *out_bytes);
 
 #ifdef __cplusplus
 }
