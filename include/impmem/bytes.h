@@ -60,8 +60,8 @@ static inline IMPMEM_NODISCARD impmem_status impmem_div_up(uint64_t *out, uint64
 }
 
 /* "24GiB", "512MiB", "1.5 GiB", "4096", "4096B", "300KiB"; binary units only ("24GB" is refused: ask for GiB).
- * Negative, empty, trailing text, not-a-number, and anything over 64 bits are IMPMEM_ERR_BAD_VALUE. A fraction must come
- * out as whole bytes after rounding down. */
+ * Negative, empty, trailing text, not-a-number, and anything over 64 bits are IMPMEM_ERR_BAD_VALUE. A fraction needs a unit
+ * above B and at most 18 digits; it is rounded down to whole bytes ("1.3KiB" is 1331). */
 IMPMEM_NODISCARD impmem_status impmem_parse_bytes(const char *text, uint64_t *out_bytes);
 
 /* "15467.4 MiB" with one decimal, rounded half up; returns `buffer`. 32 bytes are always enough; a smaller buffer gets
