@@ -1,0 +1,68 @@
+/* main.c - the impmem command: finds the verb and hands it the rest of the line. */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "flags.h"
+#include "impmem/version.h"
+
+static const command_verb verbs[] = {
+    {"plan", command_plan},
+    {"bench", command_bench},
+};
+enum { N_VERBS = sizeof verbs / sizeof verbs[0], KEY_VERSION = 'V' };
+
+static const char doc[] = "Plans and examines the device memory of an LLM inference engine.\v"
+                          "Verbs:\n"
+                          "  plan    does a model fit a memory budget, and what to change when it does not\n"
+                          "  bench   time the library's hot paths on this machine\n"
+                          "\n"
+                          "'impmem VERB --help' tells a verb's flags.\n"
+                          "\n"
+                          "Exit status: 0 done and true; 1 the answer is no; 2 bad usage; 3 bad file; 4 no such device or driver.";
+
+static const struct argp_option options[] = {
+    FLAGS_HELP_OPTION,
+    {"version", KEY_VERSION, 0, 0, "show the version", -1},
+    {0, 0, 0, 0, 0, 0},
+};
+
+typedef struct top_level {
+    const char *verb;
+    int rest; /* index of the verb's first argument */
+} top_level;
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    top_level *top = state->input;
+    switch (key) {
+    case KEY_VERSION:
+        printf("impmem %s\n", impmem_version());
+        exit(command_finish_output(COMMAND_DONE));
+    case ARGP_KEY_ARG:
+        top->verb = argument;
+        top->rest = state->next;
+        state->next = state->argc; /* the rest is the verb's */
+        return 0;
+    default: return flags_common(key, state);
+    }
+}
+
+static const struct argp top_argp = {options, parse, "VERB [FLAG...]", doc, NULL, NULL, NULL};
+
+int main(int argc, char **argv)
+{
+    top_level top = {NULL, 0};
+    flags_parse(&top_argp, "impmem", argc, argv, ARGP_IN_ORDER, &top);
+    if (!top.verb) command_bad_usage("no verb; expected plan or bench (impmem --help tells more)");
+    for (size_t i = 0; i < N_VERBS; i++) {
+        if (strcmp(verbs[i].name, top.verb)) continue;
+        char name[64];
+        snprintf(name, sizeof name, "impmem %s", verbs[i].name);
+        argv[top.rest - 1] = name;
+        return verbs[i].run(argc - top.rest + 1, argv + top.rest - 1);
+    }
+    command_bad_usage("%s: no such verb; expected plan or bench (impmem --help tells more)", top.verb);
+}
