@@ -58,13 +58,19 @@ static inline impmem_device_span impmem_device_from_stable(impmem_stable_span s)
     return d;
 }
 
+#ifdef __cplusplus
+#define IMPMEM_ALIGNOF_(T) alignof(T)
+#else
+#define IMPMEM_ALIGNOF_(T) _Alignof(T)
+#endif
+
 /* IMPMEM_SPAN_OF(float) declares impmem_float_span (struct), impmem_float_span_from(stable, &out) (INVALID_ARGUMENT when the
  * bytes are no multiple of sizeof(float) or the address is not aligned to _Alignof(float)), _data and _count. */
 #define IMPMEM_SPAN_OF(T)                                                                                             \
     typedef struct impmem_##T##_span { impmem_stable_span span_; } impmem_##T##_span;                                 \
     static inline IMPMEM_NODISCARD impmem_status impmem_##T##_span_from(impmem_stable_span s, impmem_##T##_span *out) \
     {                                                                                                                 \
-        if (s.bytes_ % sizeof(T) || (uintptr_t)s.data_ % sizeof(T)) return IMPMEM_ERR_INVALID_ARGUMENT;               \
+        if (!out || s.bytes_ % sizeof(T) || (uintptr_t)s.data_ % IMPMEM_ALIGNOF_(T)) return IMPMEM_ERR_INVALID_ARGUMENT; \
         out->span_ = s;                                                                                               \
         return IMPMEM_OK;                                                                                             \
     }                                                                                                                 \
