@@ -18,6 +18,10 @@ IMPMEM_NODISCARD impmem_status impmem_control_region_bytes(uint32_t n_shares, ui
                                                            int growable, uint64_t *out_bytes);
 IMPMEM_NODISCARD impmem_status impmem_control_arena_bytes(uint32_t n_shares, uint64_t *out_bytes);
 IMPMEM_NODISCARD impmem_status impmem_control_scratch_bytes(uint64_t *out_bytes);
+/* The objects of one impmem_pinned and one impmem_staging; their memory is on their own line. */
+IMPMEM_NODISCARD impmem_status impmem_control_pinned_bytes(uint64_t *out_bytes);
+IMPMEM_NODISCARD impmem_status impmem_control_staging_bytes(uint64_t *out_bytes);
+/* `extra_refs` as it is: 0 = none, an unshared pool. */
 IMPMEM_NODISCARD impmem_status impmem_control_block_pool_bytes(uint32_t max_blocks, uint32_t extra_refs, uint64_t *out_bytes);
 IMPMEM_NODISCARD impmem_status impmem_control_engine_bytes(uint64_t *out_bytes);
 

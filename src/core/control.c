@@ -61,6 +61,20 @@ impmem_status impmem_control_scratch_bytes(uint64_t *out_bytes)
     return IMPMEM_OK;
 }
 
+impmem_status impmem_control_pinned_bytes(uint64_t *out_bytes)
+{
+    if (!out_bytes) return IMPMEM_ERR_INVALID_ARGUMENT;
+    *out_bytes = IMPMEM__PINNED_BYTES;
+    return IMPMEM_OK;
+}
+
+impmem_status impmem_control_staging_bytes(uint64_t *out_bytes)
+{
+    if (!out_bytes) return IMPMEM_ERR_INVALID_ARGUMENT;
+    *out_bytes = IMPMEM__STAGING_BYTES;
+    return IMPMEM_OK;
+}
+
 impmem_status impmem_control_block_pool_bytes(uint32_t max_blocks, uint32_t extra_refs, uint64_t *out_bytes)
 {
     if (!out_bytes || max_blocks == 0) return IMPMEM_ERR_INVALID_ARGUMENT;
@@ -68,9 +82,7 @@ impmem_status impmem_control_block_pool_bytes(uint32_t max_blocks, uint32_t extr
     if (slots > UINT32_MAX) return IMPMEM_ERR_OVERFLOW;
     uint64_t bytes = IMPMEM__BLOCK_POOL_HEADER_BYTES;
     if (add_table(&bytes, slots, IMPMEM__BLOCK_POOL_SLOT_BYTES) ||
-        add_table(&bytes, max_blocks, IMPMEM__BLOCK_POOL_BLOCK_BYTES) ||
-        add_table(&bytes, max_blocks, IMPMEM__BLOCK_POOL_FREE_BYTES) ||
-        add_table(&bytes, extra_refs, IMPMEM__BLOCK_POOL_EXTRA_BYTES))
+        add_table(&bytes, max_blocks, IMPMEM__BLOCK_POOL_BLOCK_BYTES))
         return IMPMEM_ERR_OVERFLOW;
     *out_bytes = bytes;
     return IMPMEM_OK;

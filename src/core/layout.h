@@ -16,15 +16,16 @@
 #define IMPMEM__REGION_SHARE_BYTES 32u
 
 #define IMPMEM__ARENA_HEADER_BYTES 256u
-#define IMPMEM__ARENA_SHARE_BYTES 48u
+#define IMPMEM__ARENA_SHARE_BYTES 24u
 
-#define IMPMEM__SCRATCH_BYTES 2048u
+#define IMPMEM__PINNED_BYTES 128u  /* the object, not the memory */
+#define IMPMEM__STAGING_BYTES 128u /* the object, not the memory */
 
-#define IMPMEM__BLOCK_POOL_HEADER_BYTES 512u
+#define IMPMEM__SCRATCH_BYTES 1216u
+
+#define IMPMEM__BLOCK_POOL_HEADER_BYTES 384u
 #define IMPMEM__BLOCK_POOL_SLOT_BYTES 32u  /* one per block and one per extra reference */
 #define IMPMEM__BLOCK_POOL_BLOCK_BYTES 8u
-#define IMPMEM__BLOCK_POOL_FREE_BYTES 4u
-#define IMPMEM__BLOCK_POOL_EXTRA_BYTES 4u
 
 #define IMPMEM__ENGINE_OBJECT_BYTES 49152u /* holds a whole impmem_plan */
 
