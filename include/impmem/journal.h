@@ -58,7 +58,7 @@ typedef struct impmem_journal_record {
     uint8_t account;        /* impmem_account */
     uint8_t tag;            /* impmem_tag */
     int32_t status;         /* impmem_status of the operation */
-    uint32_t reserved;
+    uint32_t detail;        /* PHASE: the number of the replan that caused it, 0 = none */
 } impmem_journal_record;
 
 #ifdef __cplusplus

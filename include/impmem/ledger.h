@@ -89,6 +89,10 @@ IMPMEM_NODISCARD impmem_status impmem_ledger_set_phase(impmem_ledger *ledger, im
  * journalled at both edges. Not nested: IMPMEM_ERR_STATE. `_end` returns to Serving. */
 IMPMEM_NODISCARD impmem_status impmem_ledger_replan_begin(impmem_ledger *ledger, const char *reason);
 IMPMEM_NODISCARD impmem_status impmem_ledger_replan_end(impmem_ledger *ledger, impmem_error *why);
+/* The reason of replan 1, 2, ...: the number that the `detail` of its two PHASE records holds. The newest 16 are kept; older and
+ * future ones are NOT_FOUND. Cut to `out_bytes` with its terminator. */
+IMPMEM_NODISCARD impmem_status impmem_ledger_replan_reason(const impmem_ledger *ledger, uint32_t replan, char *out,
+                                                           size_t out_bytes);
 
 /* Between the two, acquire, release, reserve, commit and decommit of every backend of this ledger return
  * IMPMEM_ERR_CAPTURING without reaching the driver. Nests; `_end` without `_begin` is IMPMEM_ERR_STATE. */
@@ -152,6 +156,8 @@ uint64_t impmem_ledger_journal_dropped(const impmem_ledger *ledger);
 /* Balance of the account as the journal tells it: opening balance plus the kept records. Always equals the account's
  * committed bytes; the self-check of every test. */
 uint64_t impmem_ledger_journal_balance(const impmem_ledger *ledger, impmem_account account);
+/* The same of one line, or of all unplanned bytes for an id that the plan doesn't have. */
+uint64_t impmem_ledger_journal_line_balance(const impmem_ledger *ledger, impmem_line_id line);
 
 /* A text file, one record a line, with a header that names the format version and the opening balances, and a checksum
  * line at the end. Format in docs/journal.md. */
