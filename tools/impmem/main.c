@@ -11,13 +11,15 @@
 static const command_verb verbs[] = {
     {"plan", command_plan},
     {"bench", command_bench},
+    {"cache-sim", command_cache_sim},
 };
 enum { N_VERBS = sizeof verbs / sizeof verbs[0], KEY_VERSION = 'V' };
 
 static const char doc[] = "Plans and examines the device memory of an LLM inference engine.\v"
                           "Verbs:\n"
-                          "  plan    does a model fit a memory budget, and what to change when it does not\n"
-                          "  bench   time the library's hot paths on this machine\n"
+                          "  plan       does a model fit a memory budget, and what to change when it does not\n"
+                          "  bench      time the library's hot paths on this machine\n"
+                          "  cache-sim  hit rates of a prefix cache over a request trace\n"
                           "\n"
                           "'impmem VERB --help' tells a verb's flags.\n"
                           "\n"
@@ -56,7 +58,7 @@ int main(int argc, char **argv)
 {
     top_level top = {NULL, 0};
     flags_parse(&top_argp, "impmem", argc, argv, ARGP_IN_ORDER, &top);
-    if (!top.verb) command_bad_usage("no verb; expected plan or bench (impmem --help tells more)");
+    if (!top.verb) command_bad_usage("no verb; expected plan, bench or cache-sim (impmem --help tells more)");
     for (size_t i = 0; i < N_VERBS; i++) {
         if (strcmp(verbs[i].name, top.verb)) continue;
         char name[64];
@@ -64,5 +66,5 @@ int main(int argc, char **argv)
         argv[top.rest - 1] = name;
         return verbs[i].run(argc - top.rest + 1, argv + top.rest - 1);
     }
-    command_bad_usage("%s: no such verb; expected plan or bench (impmem --help tells more)", top.verb);
+    command_bad_usage("%s: no such verb; expected plan, bench or cache-sim (impmem --help tells more)", top.verb);
 }

@@ -43,9 +43,11 @@ typedef struct trace_record {
 typedef struct trace_reader trace_reader;
 
 /* `block_tokens` 0 is TRACE_DEFAULT_BLOCK_TOKENS. A file without a request is an error. */
-IMPMEM_NODISCARD impmem_status trace_reader_open(const char *path, uint32_t block_tokens, trace_reader **out, impmem_error *why);
+IMPMEM_NODISCARD impmem_status trace_reader_open(const char *path, uint32_t block_tokens, trace_reader **out,
+                                                 impmem_error *why);
 /* The next request, or *out_more false at the end of the file. After an error only close may follow. */
-IMPMEM_NODISCARD impmem_status trace_reader_next(trace_reader *reader, trace_record *out, bool *out_more, impmem_error *why);
+IMPMEM_NODISCARD impmem_status trace_reader_next(trace_reader *reader, trace_record *out, bool *out_more,
+                                                 impmem_error *why);
 trace_format trace_reader_format(const trace_reader *reader);
 void trace_reader_close(trace_reader *reader); /* NULL is fine */
 

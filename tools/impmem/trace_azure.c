@@ -42,7 +42,8 @@ static bool days_since_epoch(uint32_t year, uint32_t month, uint32_t day, uint64
     if (year < 1970 || month < 1 || month > 12 || day < 1) return false;
     if (day > length[month - 1] + (month == 2 && is_leap(year))) return false;
     uint32_t last = year - 1;
-    uint64_t days = (uint64_t)(year - 1970) * 365 + (last / 4 - 1969 / 4) - (last / 100 - 1969 / 100) + (last / 400 - 1969 / 400);
+    uint64_t days = (uint64_t)(year - 1970) * 365 + (last / 4 - 1969 / 4) - (last / 100 - 1969 / 100) +
+                    (last / 400 - 1969 / 400);
     for (uint32_t m = 1; m < month; m++) days += length[m - 1] + (m == 2 && is_leap(year));
     *out = days + day - 1;
     return true;
@@ -51,8 +52,8 @@ static bool days_since_epoch(uint32_t year, uint32_t month, uint32_t day, uint64
 static bool parse_time(const char *text, size_t bytes, uint64_t *out_ns)
 {
     const char *end = text + bytes;
-    uint32_t year, month, day, hour, minute, second;
-    uint64_t days;
+    uint32_t year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
+    uint64_t days = 0;
     bool good = take_digits(&text, end, 4, &year) && take_char(&text, end, '-') && take_digits(&text, end, 2, &month) &&
                 take_char(&text, end, '-') && take_digits(&text, end, 2, &day) && take_char(&text, end, ' ') &&
                 take_digits(&text, end, 2, &hour) && take_char(&text, end, ':') && take_digits(&text, end, 2, &minute) &&
@@ -63,7 +64,8 @@ static bool parse_time(const char *text, size_t bytes, uint64_t *out_ns)
     if (take_char(&text, end, '.')) {
         uint64_t unit = 100000000;
         const char *first = text;
-        for (; text != end && *text >= '0' && *text <= '9'; text++, unit /= 10) nanoseconds += unit * (uint64_t)(*text - '0');
+        for (; text != end && *text >= '0' && *text <= '9'; text++, unit /= 10)
+            nanoseconds += unit * (uint64_t)(*text - '0');
         if (text == first || text - first > 9) return false;
     }
     if (end - text == 6 && memcmp(text, "+00:00", 6) == 0) text = end;

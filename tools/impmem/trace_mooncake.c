@@ -32,10 +32,12 @@ static impmem_status refuse_value(const trace_line *line, impmem_error *why, con
 {
     char found[TRACE_EXCERPT_BYTES + 8];
     impmem_status status = value ? IMPMEM_ERR_BAD_VALUE : IMPMEM_ERR_MISSING_KEY;
-    return trace_refuse(line, why, status, "%s: found %s, expected %s", key, describe(value, found, sizeof found), expected);
+    return trace_refuse(line, why, status, "%s: found %s, expected %s", key, describe(value, found, sizeof found),
+                        expected);
 }
 
-static impmem_status read_tokens(const trace_line *line, const json_t *object, const char *key, uint32_t *out, impmem_error *why)
+static impmem_status read_tokens(const trace_line *line, const json_t *object, const char *key, uint32_t *out,
+                                 impmem_error *why)
 {
     const json_t *value = json_object_get(object, key);
     json_int_t tokens = json_is_integer(value) ? json_integer_value(value) : -1;
@@ -58,10 +60,8 @@ static impmem_status read_time(trace_line *line, const json_t *object, impmem_er
     const json_t *ms = json_object_get(object, "timestamp");
     if (!json_is_number(ms) || !(json_number_value(ms) >= 0.0) || json_number_value(ms) > most_ms)
         return refuse_value(line, why, "timestamp", ms, "milliseconds from 0 to 9e12 (or the key arrival_time_ns)");
-    if (json_is_integer(ms))
-        line->time_ns = (uint64_t)json_integer_value(ms) * 1000000u;
-    else
-        line->time_ns = (uint64_t)(json_real_value(ms) * 1e6 + 0.5);
+    if (json_is_integer(ms)) line->time_ns = (uint64_t)json_integer_value(ms) * 1000000u;
+    else line->time_ns = (uint64_t)(json_real_value(ms) * 1e6 + 0.5);
     return IMPMEM_OK;
 }
 
@@ -75,8 +75,8 @@ static impmem_status read_ids(trace_line *line, const json_t *object, impmem_err
     uint32_t begun = whole + (line->input_tokens % line->block_tokens != 0);
     if (n != whole && n != begun)
         return trace_refuse(line, why, IMPMEM_ERR_BAD_VALUE,
-                            "hash_ids: found %" PRIu64 " ids, expected %" PRIu32
-                            " for an input_length of %" PRIu32 " in blocks of %" PRIu32 " tokens (see --trace-block-tokens)",
+                            "hash_ids: found %" PRIu64 " ids, expected %" PRIu32 " for an input_length of %" PRIu32
+                            " in blocks of %" PRIu32 " tokens (see --trace-block-tokens)",
                             n, begun, line->input_tokens, line->block_tokens);
     impmem_status st = trace_line_reserve(line, n, why);
     if (st) return st;
