@@ -58,6 +58,11 @@ static inline impmem_device_span impmem_device_from_stable(impmem_stable_span s)
     return d;
 }
 
+#if defined(__GNUC__) || defined(__clang__)
+#define IMPMEM_UNUSED_ __attribute__((unused))
+#else
+#define IMPMEM_UNUSED_
+#endif
 #ifdef __cplusplus
 #define IMPMEM_ALIGNOF_(T) alignof(T)
 #else
@@ -65,28 +70,37 @@ static inline impmem_device_span impmem_device_from_stable(impmem_stable_span s)
 #endif
 
 /* IMPMEM_SPAN_OF(float) declares impmem_float_span (struct), impmem_float_span_from(stable, &out) (INVALID_ARGUMENT when the
- * bytes are no multiple of sizeof(float) or the address is not aligned to _Alignof(float)), _data and _count. */
+ * bytes are no multiple of sizeof(float) or the address is not aligned to _Alignof(float)), _stable (the way back), _data and
+ * _count. */
 #define IMPMEM_SPAN_OF(T)                                                                                             \
     typedef struct impmem_##T##_span { impmem_stable_span span_; } impmem_##T##_span;                                 \
-    static inline IMPMEM_NODISCARD impmem_status impmem_##T##_span_from(impmem_stable_span s, impmem_##T##_span *out) \
+    IMPMEM_UNUSED_ static inline IMPMEM_NODISCARD impmem_status impmem_##T##_span_from(impmem_stable_span s,          \
+                                                                                       impmem_##T##_span *out)        \
     {                                                                                                                 \
-        if (!out || s.bytes_ % sizeof(T) || (uintptr_t)s.data_ % IMPMEM_ALIGNOF_(T)) return IMPMEM_ERR_INVALID_ARGUMENT; \
+        if (!out || s.bytes_ % sizeof(T) || (uintptr_t)s.data_ % IMPMEM_ALIGNOF_(T))                                  \
+            return IMPMEM_ERR_INVALID_ARGUMENT;                                                                       \
         out->span_ = s;                                                                                               \
         return IMPMEM_OK;                                                                                             \
     }                                                                                                                 \
-    static inline T *impmem_##T##_span_data(impmem_##T##_span s) { return (T *)s.span_.data_; }                       \
-    static inline uint64_t impmem_##T##_span_count(impmem_##T##_span s) { return s.span_.bytes_ / sizeof(T); }        \
+    IMPMEM_UNUSED_ static inline impmem_stable_span impmem_##T##_span_stable(impmem_##T##_span s) { return s.span_; } \
+    IMPMEM_UNUSED_ static inline T *impmem_##T##_span_data(impmem_##T##_span s) { return (T *)s.span_.data_; }        \
+    IMPMEM_UNUSED_ static inline uint64_t impmem_##T##_span_count(impmem_##T##_span s)                                \
+    {                                                                                                                 \
+        return s.span_.bytes_ / sizeof(T);                                                                            \
+    }                                                                                                                 \
     struct impmem_##T##_span_needs_a_semicolon
 
-/* IMPMEM_OK while the span is what its allocator handed out and still holds. FORGED: no such region, or outside what the
- * allocator handed out; STALE: reset, popped, dropped or closed since. Takes a lock: for debug launches and tests. */
+/* IMPMEM_OK while the span is what its allocator handed out and still holds. STALE: reset, popped or dropped since, or its region
+ * was released. FORGED: no such region, not a view that the region's allocator minted, or edited since (address, length, region
+ * or seal); also a span of an allocator that was closed while its region lives on. Asks the allocator, so it belongs to the
+ * thread that owns that one; takes a lock: for debug launches and tests. */
 IMPMEM_NODISCARD impmem_status impmem_span_check(const impmem_ledger *ledger, impmem_stable_span span);
 
 #ifdef __cplusplus
 }
 #endif
 
-/* impmem_stable(x): widens any tier span (or element span's .span_ through its own accessor) to impmem_stable_span. */
+/* impmem_stable(x): widens any tier span to impmem_stable_span. An element span has its own impmem_T_span_stable. */
 #ifdef __cplusplus
 static inline impmem_stable_span impmem_stable(impmem_model_span s) { return s.span_; }
 static inline impmem_stable_span impmem_stable(impmem_engine_span s) { return s.span_; }
