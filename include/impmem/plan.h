@@ -41,7 +41,15 @@ typedef struct impmem_load {
     uint32_t context;  /* max_seq_tokens */
 } impmem_load;
 
-/* A line that the engine declares itself. It is planned, charged, levered and reported like a built-in one. */
+/* A line that the engine declares itself. It is planned, charged, levered and reported like a built-in one.
+ *
+ * MODEL and ENGINE demands share one arena region each, TRANSIENT ones of either a third, SCRATCH ones the scratch region; a
+ * PINNED demand is a region of page-locked memory of its own; STAGING is ordinary host memory, CHARGE device memory that
+ * somebody else takes. What a region holds is rounded up to 256 bytes a line, charges and staging to nothing.
+ *
+ * OPTIONAL is for steady MODEL and ENGINE demands and for PINNED ones: granted in the order of declaration from what is left
+ * beside everything mandatory and the smallest promised KV, whole or in part, down to multiples of 256 bytes; the line says
+ * DROPPED and 0 bytes when nothing was left. Demands of 0 bytes make no line. */
 typedef struct impmem_demand {
     impmem_line_id id;          /* >= IMPMEM_LINE_USER, unique */
     impmem_tier tier;           /* MODEL, ENGINE, SCRATCH, STAGING, PINNED or CHARGE */
@@ -68,12 +76,14 @@ typedef struct impmem_plan_input {
     impmem_dtype kv_dtype_v;
     uint64_t promised_kv_tokens;        /* the smallest load that must fit, in tokens of full context over all sequences.
                                            0 = all of it, max_batch x max_seq_tokens. Below it the plan is a failure; between it
-                                           and the whole demand KV takes what is left. Counted in whole blocks */
+                                           and the whole demand KV takes what is left. Counted in whole blocks; never less than
+                                           one sequence of max_seq_tokens, never more than the whole demand. Windows always
+                                           have room for the whole batch */
     uint64_t prefix_cache_tokens;       /* room for cached blocks on top of the demand, granted from what is left */
     uint64_t context_bytes;             /* device context and driver */
     uint64_t library_reserve_bytes;     /* claimed by libraries on first use */
     uint32_t charges_estimated;         /* 1: the two above are a default, not measured; reports say so */
-    uint64_t granule_bytes;             /* every region is rounded up to it; 0 = 2 MiB */
+    uint64_t granule_bytes;             /* every region is rounded up to it; a power of two >= 256; 0 = 2 MiB */
     uint64_t commit_chunk_bytes;        /* growth step of the KV pools; 0 = 64 MiB; rounded up to the granule */
     uint32_t kv_initial_percent;        /* of the KV pools committed at open, 1..100; 0 = 100 */
     uint32_t journal_records;           /* of the ledger this plan will be opened on; 0 = 4096 */
@@ -95,7 +105,7 @@ typedef struct impmem_kv_group {
     uint32_t blocks_per_sequence;  /* at max_seq_tokens */
     uint64_t block_bytes;          /* payload of one block over the group's layers */
     uint64_t stride_bytes;         /* block_bytes rounded up to 256 */
-    uint64_t blocks;               /* granted */
+    uint64_t blocks;               /* granted; below 2^31 */
     uint64_t blocks_demanded;      /* whole demand, prefix cache allowance included */
     impmem_line_id line;
     uint32_t region;
@@ -108,9 +118,10 @@ typedef struct impmem_plan_region {
     impmem_tag tag;
     uint32_t growable;         /* 1: reserve `bytes`, commit `initial_bytes` */
     uint32_t transient;
-    impmem_line_id line;       /* the line for single-line regions, else IMPMEM_NO_LINE (see the lines with this region) */
-    uint64_t bytes;            /* rounded up to the granule = sum of its lines, rounding line included */
-    uint64_t initial_bytes;
+    impmem_line_id line;       /* of a region that holds one (beside its rounding), else IMPMEM_NO_LINE */
+    uint64_t bytes;            /* rounded up to the granule = sum of its lines, rounding line included. Growable and pinned
+                                  regions have one holder, so their rounding is part of their line */
+    uint64_t initial_bytes;    /* = bytes unless growable */
 } impmem_plan_region;
 
 typedef struct impmem_plan {
@@ -129,14 +140,21 @@ typedef struct impmem_plan {
     uint64_t promised_kv_tokens;
     uint64_t kv_tokens;                         /* full-context tokens the pools hold */
     uint64_t sequences_at_max;                  /* how many sequences of max_seq_tokens the pools hold at once */
-    impmem_line line[IMPMEM_PLAN_MAX_LINES];    /* charges, T2, T1, transient, scratch, KV, pinned, control; rounding after its region */
+    impmem_line line[IMPMEM_PLAN_MAX_LINES];    /* charges, T2, T1, transient, scratch, KV, pinned, staging, dropped, control;
+                                                   a region's lines stand together, its rounding after them */
     impmem_plan_region region[IMPMEM_PLAN_MAX_REGIONS];
     impmem_kv_group kv_group[IMPMEM_PLAN_MAX_KV_GROUPS];
 } impmem_plan;
-#define IMPMEM_PLAN_INIT { sizeof(impmem_plan), 1 }
+#define IMPMEM_PLAN_NO_LINE_INIT                                                                                      \
+    { 0, IMPMEM_TIER_CHARGE, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_OTHER, 0, 0, 0, 0, "", "" }
+#define IMPMEM_PLAN_INIT                                                                                              \
+    { sizeof(impmem_plan), 1, 0, 0, 0, 0, 0, 0, 0, IMPMEM_DTYPE_DEFAULT, IMPMEM_DTYPE_DEFAULT, 0, 0, 0, 0, { 0, 0, 0 },     \
+      { 0, 0, 0 }, 0, 0, 0, 0, { IMPMEM_PLAN_NO_LINE_INIT },                                                          \
+      { { IMPMEM_TIER_CHARGE, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_OTHER, 0, 0, 0, 0, 0 } },                             \
+      { { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 } } }
 
-/* X(name, text of the flag) */
 typedef enum impmem_lever_kind {
+    IMPMEM_LEVER_NONE = 0,
     IMPMEM_LEVER_CONTEXT = 1,      /* --max-seq-len */
     IMPMEM_LEVER_BATCH = 2,        /* --max-batch */
     IMPMEM_LEVER_KV_DTYPE = 3,     /* --kv-dtype */
@@ -172,9 +190,11 @@ typedef struct impmem_plan_failure {
     uint32_t n_levers;             /* most freed per change first */
     impmem_lever lever[IMPMEM_PLAN_MAX_LEVERS];
 } impmem_plan_failure;
-#define IMPMEM_PLAN_FAILURE_INIT { sizeof(impmem_plan_failure), 1 }
+#define IMPMEM_PLAN_FAILURE_INIT                                                                                      \
+    { sizeof(impmem_plan_failure), 1, IMPMEM_ERROR_INIT, IMPMEM_ACCOUNT_DEVICE, 0, 0, 0, 0, 0, 0, 0, IMPMEM_DTYPE_DEFAULT,  \
+      IMPMEM_DTYPE_DEFAULT, 0, 0, { IMPMEM_PLAN_NO_LINE_INIT }, 0, { { IMPMEM_LEVER_NONE, 0, 0, 0, 0, "", "" } } }
 
-/* Writes *out on success only, *failure (nullable) on failure only.
+/* Writes *out on success only, *failure (nullable) on failure only; both must come from their _INIT, or be zeroed.
  *   IMPMEM_ERR_DOES_NOT_FIT  failure has the full arithmetic and the levers, also when the total would fit but KV would hold
  *                            less than the promised load
  *   INVALID_ARGUMENT, VERSION, BAD_VALUE, OVERFLOW  failure->why says which field */
@@ -187,9 +207,10 @@ IMPMEM_NODISCARD impmem_status impmem_plan_memory_only(const impmem_plan_input *
 impmem_lines impmem_plan_lines(const impmem_plan *plan);
 const impmem_line *impmem_plan_find_line(const impmem_plan *plan, impmem_line_id id); /* NULL: none */
 
+enum { IMPMEM_LINE_REFERENCE = 0x4000 };
 /* The reference engine's own buffers as caller-declared lines: executor workspaces (T2), GEMM workspace and sampling (T2),
- * forward scratch (T4), from the shape. Writes at most `capacity` demands; *out_n says how many there are. The demands point
- * at *shape. EXHAUSTED when capacity is too small. */
+ * forward scratch (T4), from the shape, all flagged ESTIMATED, with ids from IMPMEM_LINE_REFERENCE up. Writes at most `capacity`
+ * demands; *out_n says how many there are, also with EXHAUSTED, when capacity is too small. The demands point at *shape. */
 IMPMEM_NODISCARD impmem_status impmem_reference_demands(const impmem_model_shape *shape, impmem_demand *out, uint32_t capacity,
                                                         uint32_t *out_n);
 
@@ -208,9 +229,10 @@ typedef struct impmem_device_profile {
 } impmem_device_profile;
 #define IMPMEM_DEVICE_PROFILE_INIT { sizeof(impmem_device_profile), 1, "", "", 0, 0, 0, 0, 0 }
 
-/* The shipped table of measured cards, then the built-in default (index 0 is the default). NULL beyond the end. */
+/* The built-in default (index 0), then the shipped table of measured cards. NULL beyond the end. */
 const impmem_device_profile *impmem_device_profile_at(uint32_t index);
 const impmem_device_profile *impmem_device_profile_find(const char *name); /* case-insensitive; NULL: none */
+/* Sets the two charges, whether they are estimated, and the granule; not the budget. NULL changes nothing. */
 void impmem_plan_input_use_profile(impmem_plan_input *input, const impmem_device_profile *profile);
 
 #ifdef __cplusplus

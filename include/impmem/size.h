@@ -24,8 +24,9 @@ IMPMEM_NODISCARD impmem_status impmem_size_kv_block_layer(const impmem_layer_sha
 IMPMEM_NODISCARD impmem_status impmem_size_blocks_per_sequence(uint32_t tokens, uint32_t block_tokens, uint32_t window_tokens,
                                                                uint32_t in_flight_tokens, uint64_t *out_blocks);
 
-/* The reference engine's executor workspaces (persistent + shared + fp32 accumulator), two-byte activations, every buffer
- * rounded up to 256 bytes. tokens = the largest prefill batch; rows = max(max_batch, 8). Formula in docs/planning.md.
+/* The reference engine's executor workspaces: persistent and shared activations, fp32 accumulator, one weight widened to two
+ * bytes, split attention results and the engine's margin. Two-byte activations, every buffer rounded up to 256 bytes.
+ * tokens = the largest prefill batch; rows = max(max_batch, 8). Formula in docs/planning.md.
  * Qwen3-4B shape at 4096 tokens, batch 8: 396.574 MiB. */
 IMPMEM_NODISCARD impmem_status impmem_size_executor_workspace(const impmem_model_shape *shape, uint32_t tokens,
                                                               uint32_t max_batch, uint64_t *out_bytes);
