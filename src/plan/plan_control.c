@@ -10,7 +10,7 @@ static uint32_t lines_of_region(const impmem_plan *plan, uint32_t region)
     return n;
 }
 
-/* The region's object, and the arena's or stack's over it. */
+/* The region's object, and that of the arena, stack or pinned owner over it. */
 static impmem_status add_region(const impmem_plan *plan, uint32_t index, uint64_t *sum)
 {
     const impmem_plan_region *region = &plan->region[index];
@@ -20,6 +20,7 @@ static impmem_status add_region(const impmem_plan *plan, uint32_t index, uint64_
     if (!st && (region->tier == IMPMEM_TIER_MODEL || region->tier == IMPMEM_TIER_ENGINE))
         st = impmem_control_arena_bytes(shares, &object);
     if (!st && region->tier == IMPMEM_TIER_SCRATCH) st = impmem_control_scratch_bytes(&object);
+    if (!st && region->account == IMPMEM_ACCOUNT_PINNED) st = impmem_control_pinned_bytes(&object);
     if (!st) st = impmem_add(&bytes, bytes, object);
     return st ? st : impmem_add(sum, *sum, bytes);
 }

@@ -123,7 +123,7 @@ static void emit_charge(emitter *e, impmem_line_id id, impmem_tag tag, uint64_t 
                                                   .flags = estimated ? IMPMEM_LINE_ESTIMATED : 0,
                                                   .region = UINT32_MAX,
                                                   .bytes = bytes});
-    if (e->text) impmem__plan_text_line(line, name, estimated ? "a default, not measured on this device" : "of this device");
+    if (e->text) impmem__plan_text_line(line, name, estimated ? "a default, not measured on this device" : "given for this device");
 }
 
 /* Lines without a region: charges and staging. */
