@@ -22,7 +22,7 @@ static const struct argp_option *option_named(const char *text)
 {
     size_t n = strcspn(text, "=");
     const struct argp_option *abbreviated = NULL;
-    for (const struct argp_option *o = current.argp->options; o && (o->name || o->key); o++) {
+    for (const struct argp_option *o = current.argp->options; o->name || o->doc; o++) { /* group heads have a doc only */
         if (!o->name || strncmp(o->name, text, n)) continue;
         if (o->name[n] == '\0') return o;
         if (abbreviated) return NULL;

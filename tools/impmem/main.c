@@ -17,7 +17,7 @@ enum { N_VERBS = sizeof verbs / sizeof verbs[0], KEY_VERSION = 'V' };
 
 static const char doc[] = "Plans and examines the device memory of an LLM inference engine.\v"
                           "Verbs:\n"
-                          "  plan       does a model fit a memory budget, and what to change when it does not\n"
+                          "  plan       does a model fit a memory budget, and what to change if not\n"
                           "  bench      time the library's hot paths on this machine\n"
                           "  cache-sim  hit rates of a prefix cache over a request trace\n"
                           "\n"
@@ -54,11 +54,20 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp top_argp = {options, parse, "VERB [FLAG...]", doc, NULL, NULL, NULL};
 
+static const char *verb_names(char *buffer, size_t capacity)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < N_VERBS && used < capacity; i++)
+        used += (size_t)snprintf(buffer + used, capacity - used, "%s%s", i ? ", " : "", verbs[i].name);
+    return buffer;
+}
+
 int main(int argc, char **argv)
 {
     top_level top = {NULL, 0};
     flags_parse(&top_argp, "impmem", argc, argv, ARGP_IN_ORDER, &top);
-    if (!top.verb) command_bad_usage("no verb; expected plan, bench or cache-sim (impmem --help tells more)");
+    char known[128];
+    if (!top.verb) command_bad_usage("no verb; expected %s (impmem --help tells more)", verb_names(known, sizeof known));
     for (size_t i = 0; i < N_VERBS; i++) {
         if (strcmp(verbs[i].name, top.verb)) continue;
         char name[64];
@@ -66,5 +75,5 @@ int main(int argc, char **argv)
         argv[top.rest - 1] = name;
         return verbs[i].run(argc - top.rest + 1, argv + top.rest - 1);
     }
-    command_bad_usage("%s: no such verb; expected plan, bench or cache-sim (impmem --help tells more)", top.verb);
+    command_bad_usage("%s: no such verb; expected %s (impmem --help tells more)", top.verb, verb_names(known, sizeof known));
 }

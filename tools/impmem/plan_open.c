@@ -14,6 +14,7 @@
 typedef struct opened {
     impmem_ledger *ledger;
     impmem_backend *device;
+    impmem_backend *growing; /* a plan pays for one, whether or not its pools grow */
     impmem_backend *pinned;
     impmem_engine *engine;
     impmem_staging *staging[IMPMEM_PLAN_MAX_LINES];
@@ -55,6 +56,10 @@ static bool create_devices(const impmem_plan *plan, opened *o, plan_opening *out
     device.capacity_bytes = device_capacity(plan);
     device.granule_bytes = plan->granule_bytes;
     if (impmem_fake_backend_create(o->ledger, &device, &o->device, NULL, &out->why)) return fail(out, "creating the device");
+    impmem_fake_options growing = device;
+    growing.growable = true;
+    if (impmem_fake_backend_create(o->ledger, &growing, &o->growing, NULL, &out->why))
+        return fail(out, "creating the growing device");
 
     bool wants_pinned = false;
     for (uint32_t r = 0; r < plan->n_regions; r++) wants_pinned |= plan->region[r].account == IMPMEM_ACCOUNT_PINNED;
@@ -139,7 +144,7 @@ static bool compare(const impmem_plan *plan, const opened *o, plan_opening *out)
 
 static bool live_through(const impmem_plan *plan, opened *o, plan_opening *out)
 {
-    impmem_engine_backends backends = {o->device, NULL, o->pinned};
+    impmem_engine_backends backends = {o->device, o->growing, o->pinned};
     if (!stage(plan, o, out)) return false;
     if (impmem_engine_open(o->ledger, plan, &backends, &o->engine, &out->why)) return fail(out, "opening the engine");
     unstage(o);
@@ -158,6 +163,7 @@ static void tear_down(opened *o, plan_opening *out, bool whole)
     unstage(o);
     bool gone = impmem_engine_close(&o->engine, why) == IMPMEM_OK;
     gone = impmem_backend_destroy(o->device, why) == IMPMEM_OK && gone;
+    gone = impmem_backend_destroy(o->growing, why) == IMPMEM_OK && gone;
     gone = impmem_backend_destroy(o->pinned, why) == IMPMEM_OK && gone;
     if (o->ledger) {
         for (uint32_t account = 0; account < IMPMEM_N_ACCOUNTS; account++) {
