@@ -14,8 +14,8 @@
 enum { BENCH_MAX_SAMPLES = 512 };
 
 typedef struct bench_settings {
-    bool quick;             /* small tables only */
-    uint32_t repetitions;   /* samples a row, at least 31 */
+    bool quick;           /* small tables only */
+    uint32_t repetitions; /* samples a row, at least 31 */
     uint64_t min_batch_ns;
 } bench_settings;
 
@@ -27,7 +27,7 @@ typedef struct bench_row {
     uint64_t batch;     /* operations in one sample */
     uint32_t samples;
     double median_ns, p10_ns, p90_ns; /* of one operation */
-    double floor_ns;    /* what it is held against in the same run; 0: nothing */
+    double floor_ns;                  /* what it is held against in the same run; 0: nothing */
 } bench_row;
 
 /* Takes each row as soon as it is known. */

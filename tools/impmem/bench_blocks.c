@@ -119,7 +119,8 @@ static void shuffle(impmem_block_ref *refs, uint32_t n)
 }
 
 /* One pass over a pool that is full and whose refs are in random order; it is so again afterwards. */
-static impmem_status random_pass(impmem_block_pool *pool, impmem_block_ref *refs, uint32_t batches, double *samples, double *taking)
+static impmem_status random_pass(impmem_block_pool *pool, impmem_block_ref *refs, uint32_t batches, double *samples,
+                                 double *taking)
 {
     impmem_status st = IMPMEM_OK;
     for (uint32_t i = 0; i < batches && !st; i++) st = drop_batch(pool, refs + (size_t)i * RANDOM_BATCH, &samples[i]);

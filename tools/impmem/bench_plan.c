@@ -46,7 +46,8 @@ static impmem_status deep_model(impmem_model_shape *shape)
     return st;
 }
 
-static impmem_status prepare(plan_bench *b, impmem_status (*model)(impmem_model_shape *), uint64_t budget, impmem_status expected)
+static impmem_status prepare(plan_bench *b, impmem_status (*model)(impmem_model_shape *), uint64_t budget,
+                             impmem_status expected)
 {
     static const impmem_model_shape no_shape = IMPMEM_MODEL_SHAPE_INIT;
     static const impmem_plan_input no_input = IMPMEM_PLAN_INPUT_INIT;

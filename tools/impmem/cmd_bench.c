@@ -23,10 +23,10 @@ static const struct argp_option options[] = {
 };
 
 static const char doc[] =
-    "Times the library's hot paths on this machine: medians of many batches, each at least 1 ms long, beside the C library's "
-    "allocator and the memory itself in the same run.\v"
-    "Timings vary from run to run and from machine to machine. The targets are aims, not a gate: missing one changes no exit "
-    "status.";
+    "Times the library's hot paths on this machine: medians of many batches, each at least 1 ms long, beside the C "
+    "library's allocator and the memory itself in the same run.\v"
+    "Timings vary from run to run and from machine to machine. The targets are aims, not a gate: missing one changes no "
+    "exit status.";
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {

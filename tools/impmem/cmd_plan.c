@@ -9,15 +9,17 @@
 #include "profile.h"
 
 /* The engine's own buffers: the reference engine's, then those of --line, with ids that follow. */
-static int collect_demands(const plan_flags *flags, const impmem_model_shape *shape, impmem_demand *demands, uint32_t *out_n)
+static int collect_demands(const plan_flags *flags, const impmem_model_shape *shape, impmem_demand *demands,
+                           uint32_t *out_n)
 {
     uint32_t n = 0;
     impmem_line_id next = IMPMEM_LINE_USER;
     if (!flags->no_workspaces) {
         impmem_status st = impmem_reference_demands(shape, demands, IMPMEM_PLAN_MAX_DEMANDS, &n);
         if (st) {
-            command_complain("%s: the reference engine's workspaces can't be sized: %s; --workspaces none plans without them",
-                             flags->model_path, impmem_status_message(st));
+            command_complain(
+                "%s: the reference engine's workspaces can't be sized: %s; --workspaces none plans without them",
+                flags->model_path, impmem_status_message(st));
             return COMMAND_FILE;
         }
     }
@@ -66,7 +68,8 @@ static int check_model(const plan_flags *flags, const impmem_model *model)
     const impmem_model_shape *shape = impmem_model_shape_of(model);
     impmem_error why = IMPMEM_ERROR_INIT;
     if (shape->weight_source == IMPMEM_SOURCE_UNKNOWN || shape->weight_bytes == 0) {
-        command_complain("%s: the file holds no tensors (a vocabulary only?); expected a model with weights", flags->model_path);
+        command_complain("%s: the file holds no tensors (a vocabulary only?); expected a model with weights",
+                         flags->model_path);
         return COMMAND_FILE;
     }
     if (impmem_shape_check(shape, &why)) {

@@ -6,11 +6,11 @@
 
 /* The whole contract of an exit: scripts test these numbers. */
 enum {
-    COMMAND_DONE = 0,   /* done, and the answer is yes */
-    COMMAND_NO = 1,     /* ran, and the answer is no: does not fit, a check failed */
-    COMMAND_USAGE = 2,  /* bad verb, flag or value */
-    COMMAND_FILE = 3,   /* a file could not be read, understood or written */
-    COMMAND_DEVICE = 4  /* no such device or driver */
+    COMMAND_DONE = 0,  /* done, and the answer is yes */
+    COMMAND_NO = 1,    /* ran, and the answer is no: does not fit, a check failed */
+    COMMAND_USAGE = 2, /* bad verb, flag or value */
+    COMMAND_FILE = 3,  /* a file could not be read, understood or written */
+    COMMAND_DEVICE = 4 /* no such device or driver */
 };
 
 typedef struct command_verb {

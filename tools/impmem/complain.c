@@ -18,10 +18,8 @@ static void complain_va(const char *fmt, va_list arguments)
     size_t used = (size_t)snprintf(line, sizeof line, "impmem: ");
     for (const char *c = text; *c; c++) {
         unsigned char byte = (unsigned char)*c;
-        if (byte < 0x20 || byte == 0x7f)
-            used += (size_t)snprintf(line + used, sizeof line - used, "\\x%02x", byte);
-        else
-            line[used++] = *c;
+        if (byte < 0x20 || byte == 0x7f) used += (size_t)snprintf(line + used, sizeof line - used, "\\x%02x", byte);
+        else line[used++] = *c;
     }
     line[used++] = '\n';
     /* One write, so that two commands in one pipeline don't mix their lines. Nobody is left to tell when it fails. */

@@ -86,8 +86,8 @@ uint64_t flags_bytes(const char *flag, const char *text)
 {
     uint64_t bytes = 0;
     if (impmem_parse_bytes(text, &bytes))
-        command_bad_usage("%s: \"%s\" is no size; expected bytes below 2^64 or a size such as 24GiB, 512MiB, 1.5GiB, 64KiB", flag,
-                          text);
+        command_bad_usage("%s: \"%s\" is no size; expected bytes below 2^64 or a size such as 24GiB, 512MiB, 1.5GiB, 64KiB",
+                          flag, text);
     return bytes;
 }
 
@@ -95,7 +95,7 @@ static const char *dtype_names(char *buffer, size_t capacity)
 {
     size_t used = 0;
     buffer[0] = '\0';
-#define NAME(name, value, text, elements, bytes, scale)                                                                          \
+#define NAME(name, value, text, elements, bytes, scale)                                                                    \
     if (used < capacity) used += (size_t)snprintf(buffer + used, capacity - used, "%s" text, used ? " " : "");
     IMPMEM_DTYPE_MAP(NAME)
 #undef NAME
@@ -120,7 +120,8 @@ void flags_kv_dtype(const char *flag, const char *text, impmem_dtype *k, impmem_
     impmem_dtype second = IMPMEM_DTYPE_DEFAULT;
     if (!parse_dtype_part(text, k_length, &first) || !parse_dtype_part(v_text, strlen(v_text), &second)) {
         char names[256];
-        command_bad_usage("%s: \"%s\" is no element type; expected T or K,V with %s", flag, text, dtype_names(names, sizeof names));
+        command_bad_usage("%s: \"%s\" is no element type; expected T or K,V with %s", flag, text,
+                          dtype_names(names, sizeof names));
     }
     *k = first;
     *v = second;
@@ -146,7 +147,8 @@ void flags_demand_line(const char *flag, const char *text, flags_line *out)
         if (known) out->tier = allowed[i];
     }
     if (!known)
-        command_bad_usage("%s: \"%s\": no such tier; expected model, engine, scratch, staging, pinned or charge", flag, text);
+        command_bad_usage("%s: \"%s\": no such tier; expected model, engine, scratch, staging, pinned or charge", flag,
+                          text);
     out->bytes = flags_bytes(flag, colon + 1);
     if (out->bytes == 0) command_bad_usage("%s: \"%s\": a line of 0 bytes says nothing; expected 1 or more", flag, text);
 }

@@ -13,7 +13,10 @@
 
 /* Every options table holds this row; the help is printed by flags_parse. */
 #define FLAGS_HELP_KEY 0x7f0
-#define FLAGS_HELP_OPTION { "help", FLAGS_HELP_KEY, 0, 0, "show this text", -1 }
+#define FLAGS_HELP_OPTION                                                                                                  \
+    {                                                                                                                      \
+        "help", FLAGS_HELP_KEY, 0, 0, "show this text", -1                                                                 \
+    }
 
 /* argp_parse with argp's own messages off, since they take two lines. `name` is what the help calls the program. Returns only
  * when everything was understood; --help leaves with COMMAND_DONE. */

@@ -15,15 +15,16 @@ static const command_verb verbs[] = {
 };
 enum { N_VERBS = sizeof verbs / sizeof verbs[0], KEY_VERSION = 'V' };
 
-static const char doc[] = "Plans and examines the device memory of an LLM inference engine.\v"
-                          "Verbs:\n"
-                          "  plan       does a model fit a memory budget, and what to change if not\n"
-                          "  bench      time the library's hot paths on this machine\n"
-                          "  cache-sim  hit rates of a prefix cache over a request trace\n"
-                          "\n"
-                          "'impmem VERB --help' tells a verb's flags.\n"
-                          "\n"
-                          "Exit status: 0 done and true; 1 the answer is no; 2 bad usage; 3 bad file; 4 no such device or driver.";
+static const char doc[] =
+    "Plans and examines the device memory of an LLM inference engine.\v"
+    "Verbs:\n"
+    "  plan       does a model fit a memory budget, and what to change if not\n"
+    "  bench      time the library's hot paths on this machine\n"
+    "  cache-sim  hit rates of a prefix cache over a request trace\n"
+    "\n"
+    "'impmem VERB --help' tells a verb's flags.\n"
+    "\n"
+    "Exit status: 0 done and true; 1 the answer is no; 2 bad usage; 3 bad file; 4 no such device or driver.";
 
 static const struct argp_option options[] = {
     FLAGS_HELP_OPTION,
@@ -40,9 +41,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 {
     top_level *top = state->input;
     switch (key) {
-    case KEY_VERSION:
-        printf("impmem %s\n", impmem_version());
-        exit(command_finish_output(COMMAND_DONE));
+    case KEY_VERSION: printf("impmem %s\n", impmem_version()); exit(command_finish_output(COMMAND_DONE));
     case ARGP_KEY_ARG:
         top->verb = argument;
         top->rest = state->next;
@@ -75,5 +74,6 @@ int main(int argc, char **argv)
         argv[top.rest - 1] = name;
         return verbs[i].run(argc - top.rest + 1, argv + top.rest - 1);
     }
-    command_bad_usage("%s: no such verb; expected %s (impmem --help tells more)", top.verb, verb_names(known, sizeof known));
+    command_bad_usage("%s: no such verb; expected %s (impmem --help tells more)", top.verb,
+                      verb_names(known, sizeof known));
 }

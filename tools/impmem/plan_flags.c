@@ -38,7 +38,8 @@ static const struct argp_option options[] = {
     {"promised-kv-tokens", KEY_PROMISED, "N", 0, "smallest KV load that must fit, in tokens over all sequences (all)", 1},
     {"prefix-cache-tokens", KEY_PREFIX, "N", 0, "room for cached prefixes, granted from what is left (0)", 1},
     {0, 0, 0, 0, "The device and the engine:", 2},
-    {"device-profile", KEY_PROFILE, "FILE|NAME", 0, "what the device itself takes: a JSON file or a known device (default)", 2},
+    {"device-profile", KEY_PROFILE, "FILE|NAME", 0, "what the device itself takes: a JSON file or a known device (default)",
+     2},
     {"granule", KEY_GRANULE, "SIZE", 0, "unit of physical memory, a power of two from 256 on (the profile's)", 2},
     {"workspaces", KEY_WORKSPACES, "KIND", 0, "the engine's own buffers: reference, or none (reference)", 2},
     {"line", KEY_LINE, "NAME=TIER:SIZE", 0,
@@ -113,8 +114,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case KEY_JSON: flags->json = true; return 0;
     case KEY_OPEN: flags->open = true; return 0;
     case ARGP_KEY_ARG:
-        if (flags->model_path)
-            command_bad_usage("%s: a second MODEL after %s; expected one", argument, flags->model_path);
+        if (flags->model_path) command_bad_usage("%s: a second MODEL after %s; expected one", argument, flags->model_path);
         flags->model_path = argument;
         return 0;
     default: return flags_common(key, state);

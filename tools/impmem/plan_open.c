@@ -55,7 +55,8 @@ static bool create_devices(const impmem_plan *plan, opened *o, plan_opening *out
     device.backing = IMPMEM_FAKE_ADDRESS_ONLY;
     device.capacity_bytes = device_capacity(plan);
     device.granule_bytes = plan->granule_bytes;
-    if (impmem_fake_backend_create(o->ledger, &device, &o->device, NULL, &out->why)) return fail(out, "creating the device");
+    if (impmem_fake_backend_create(o->ledger, &device, &o->device, NULL, &out->why))
+        return fail(out, "creating the device");
     impmem_fake_options growing = device;
     growing.growable = true;
     if (impmem_fake_backend_create(o->ledger, &growing, &o->growing, NULL, &out->why))
@@ -109,12 +110,9 @@ static void add_record(const impmem_plan *plan, const impmem_journal_record *rec
     int sign = impmem_journal_op_sign((impmem_journal_op)record->op);
     if (sign == 0) return;
     uint32_t i = line_index(plan, record->line);
-    if (i == UINT32_MAX)
-        sum->unplanned += sign > 0 ? record->bytes : 0;
-    else if (sign > 0)
-        sum->taken[i] += record->bytes;
-    else
-        sum->given[i] += record->bytes;
+    if (i == UINT32_MAX) sum->unplanned += sign > 0 ? record->bytes : 0;
+    else if (sign > 0) sum->taken[i] += record->bytes;
+    else sum->given[i] += record->bytes;
 }
 
 /* Lines that live through loading only must have come and gone whole; all others must be there whole. */

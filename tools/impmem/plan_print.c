@@ -14,10 +14,8 @@ static void print_clean(const char *text)
 {
     for (const char *c = text; *c; c++) {
         unsigned char byte = (unsigned char)*c;
-        if (byte < 0x20 || byte == 0x7f)
-            printf("\\x%02x", byte);
-        else
-            putchar(byte);
+        if (byte < 0x20 || byte == 0x7f) printf("\\x%02x", byte);
+        else putchar(byte);
     }
 }
 
@@ -76,8 +74,8 @@ static void print_opening(const impmem_plan *plan, const plan_opening *opening)
         for (uint32_t i = 0; i < plan->n_lines; i++) {
             printf("  ");
             print_clean(plan->line[i].name);
-            printf("%*s  %15" PRIu64 "  %15" PRIu64 "  %s\n", width - (int)strlen(plan->line[i].name), "", plan->line[i].bytes,
-                   opening->row[i].journal_bytes, opening->row[i].equal ? "yes" : "NO");
+            printf("%*s  %15" PRIu64 "  %15" PRIu64 "  %s\n", width - (int)strlen(plan->line[i].name), "",
+                   plan->line[i].bytes, opening->row[i].journal_bytes, opening->row[i].equal ? "yes" : "NO");
         }
         printf("  %" PRIu32 " of %" PRIu32 " lines equal, %" PRIu64 " bytes unplanned\n", opening->n_equal, plan->n_lines,
                opening->unplanned_bytes);
@@ -159,9 +157,9 @@ static impmem_status print_opening_json(const impmem_plan *plan, const plan_open
     impmem__json_string(&json, opening->failed_step);
     impmem__json_key(&json, "failure");
     if (opening->failed_step)
-        impmem__json_string(&json, opening->why.message[0] ? opening->why.message : impmem_status_message(opening->why.status));
-    else
-        impmem__json_null(&json);
+        impmem__json_string(&json,
+                            opening->why.message[0] ? opening->why.message : impmem_status_message(opening->why.status));
+    else impmem__json_null(&json);
     impmem__json_key(&json, "lines");
     impmem__json_array_begin(&json);
     for (uint32_t i = 0; opening->compared && i < plan->n_lines; i++) {

@@ -39,7 +39,8 @@ void plan_flags_parse(int argc, char **argv, plan_flags *out);
 
 /* The outcome of opening the plan on the fake backend: one row a plan line. */
 typedef struct plan_opening_row {
-    uint64_t journal_bytes; /* what the journal says was charged, acquired and committed for the line, less what was given back */
+    uint64_t
+        journal_bytes; /* what the journal says was charged, acquired and committed for the line, less what was given back */
     bool equal;
 } plan_opening_row;
 
@@ -49,10 +50,10 @@ typedef struct plan_opening {
     bool compared;           /* the rows below are filled */
     uint32_t n_equal;
     plan_opening_row row[IMPMEM_PLAN_MAX_LINES];
-    uint64_t unplanned_bytes;      /* journal bytes on no line of the plan */
+    uint64_t unplanned_bytes; /* journal bytes on no line of the plan */
     uint64_t serving_acquisitions;
     uint64_t live_bytes[IMPMEM_N_ACCOUNTS]; /* after closing, without the ledger's own tables */
-    bool good;               /* all equal, nothing unplanned, nothing left */
+    bool good;                              /* all equal, nothing unplanned, nothing left */
 } plan_opening;
 
 /* Opens the plan, serves, closes. Never fails itself: what went wrong is in *out. */

@@ -50,8 +50,8 @@ static int set_text(const char *path, const profile_key *key, const json_t *valu
 {
     const char *text = json_string_value(value);
     if (!text || json_string_length(value) >= key->text_bytes || (key->required && !text[0])) {
-        command_complain("%s: key %s: expected a text of %s%zu bytes or fewer", path, key->name, key->required ? "1 to " : "",
-                         key->text_bytes - 1);
+        command_complain("%s: key %s: expected a text of %s%zu bytes or fewer", path, key->name,
+                         key->required ? "1 to " : "", key->text_bytes - 1);
         return COMMAND_FILE;
     }
     memcpy(field, text, strlen(text) + 1);
@@ -67,7 +67,8 @@ static int set_bytes(const char *path, const profile_key *key, const json_t *val
     }
     uint64_t bytes = (uint64_t)number;
     if (key->kind == KEY_GRANULE && (bytes < 256 || bytes & (bytes - 1))) {
-        command_complain("%s: key %s: %" PRIu64 " is no granule; expected a power of two from 256 on", path, key->name, bytes);
+        command_complain("%s: key %s: %" PRIu64 " is no granule; expected a power of two from 256 on", path, key->name,
+                         bytes);
         return COMMAND_FILE;
     }
     *field = bytes;
@@ -104,9 +105,10 @@ static int from_json(const char *path, json_t *root, impmem_device_profile *out)
     {
         const profile_key *key = find_key(name);
         if (!key) {
-            command_complain("%s: key %s: unknown; expected name, source, total_bytes, context_bytes, library_reserve_bytes, "
-                             "granule_bytes, estimated",
-                             path, name);
+            command_complain(
+                "%s: key %s: unknown; expected name, source, total_bytes, context_bytes, library_reserve_bytes, "
+                "granule_bytes, estimated",
+                path, name);
             return COMMAND_FILE;
         }
         int code = set_field(path, key, value, &profile);

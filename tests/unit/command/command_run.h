@@ -155,9 +155,9 @@ static inline const char *write_text(const char *name, const char *text)
 
 /* A dense model with grouped queries: 32 layers, 8 KV heads of 128. KV of a token at f16: 32 x 8 x (128 + 128) x 2 = 131072. */
 #define TEST_KV_BYTES_PER_TOKEN ((uint64_t)131072)
-#define TEST_MODEL_FIELDS                                                                                                        \
-    "\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"hidden_size\": 4096, "                              \
-    "\"intermediate_size\": 14336, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"num_hidden_layers\": 32, "         \
+#define TEST_MODEL_FIELDS                                                                                                  \
+    "\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"hidden_size\": 4096, "                        \
+    "\"intermediate_size\": 14336, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"num_hidden_layers\": 32, "   \
     "\"vocab_size\": 128256, \"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", \"rms_norm_eps\": 1e-05"
 
 /* trained_context 0: the file doesn't tell. */
@@ -166,8 +166,7 @@ static inline const char *write_model(const char *name, unsigned trained_context
     char text[1024];
     if (trained_context)
         snprintf(text, sizeof text, "{%s, \"max_position_embeddings\": %u}", TEST_MODEL_FIELDS, trained_context);
-    else
-        snprintf(text, sizeof text, "{%s}", TEST_MODEL_FIELDS);
+    else snprintf(text, sizeof text, "{%s}", TEST_MODEL_FIELDS);
     return write_text(name, text);
 }
 

@@ -204,9 +204,9 @@ static void a_plan_that_does_not_fit_is_not_opened(void **state)
 static void lines_of_every_tier_are_planned_and_booked(void **state)
 {
     (void)state;
-    run("plan", model(), "--budget", "48GiB", "--open", "--json", "--line", "lora=model:64MiB", "--line", "vision=engine:256MiB",
-        "--line", "tile buffer=scratch:1MiB", "--line", "neighbour=charge:300MiB", "--line", "uploads=pinned:32MiB", "--line",
-        "reader=staging:16MiB");
+    run("plan", model(), "--budget", "48GiB", "--open", "--json", "--line", "lora=model:64MiB", "--line",
+        "vision=engine:256MiB", "--line", "tile buffer=scratch:1MiB", "--line", "neighbour=charge:300MiB", "--line",
+        "uploads=pinned:32MiB", "--line", "reader=staging:16MiB");
     assert_answer(0);
     json_t *root = output_json();
     assert_int_equal(journal_bytes(root, "lora"), 64 * MIB);
@@ -282,8 +282,8 @@ static void a_model_without_a_trained_context_needs_max_seq_len(void **state)
 
 /* ---- device profiles --------------------------------------------------------------------------------------------------- */
 
-#define PROFILE_FIELDS                                                                                                           \
-    "\"name\": \"mine\", \"source\": \"measured by hand\", \"total_bytes\": 34359738368, \"context_bytes\": 600000000, "           \
+#define PROFILE_FIELDS                                                                                                     \
+    "\"name\": \"mine\", \"source\": \"measured by hand\", \"total_bytes\": 34359738368, \"context_bytes\": 600000000, "   \
     "\"library_reserve_bytes\": 700000000, \"granule_bytes\": 65536"
 
 static void a_profile_file_sets_charges_and_granule(void **state)
@@ -332,12 +332,18 @@ static const bad_profile bad_profiles[] = {
     {"{\"name\": \"x\", \"library_reserve_bytes\": 1, \"granule_bytes\": 2097152}", "key context_bytes: missing"},
     {"{\"context_bytes\": 1, \"library_reserve_bytes\": 1, \"granule_bytes\": 2097152}", "key name: missing"},
     {"{\"name\": 5, \"context_bytes\": 1, \"library_reserve_bytes\": 1, \"granule_bytes\": 2097152}", "key name: expected"},
-    {"{\"name\": \"\", \"context_bytes\": 1, \"library_reserve_bytes\": 1, \"granule_bytes\": 2097152}", "key name: expected"},
-    {"{\"name\": \"x\", \"context_bytes\": -1, \"library_reserve_bytes\": 1, \"granule_bytes\": 2097152}", "key context_bytes: exp"},
-    {"{\"name\": \"x\", \"context_bytes\": 1.5, \"library_reserve_bytes\": 1, \"granule_bytes\": 2097152}", "key context_bytes: exp"},
-    {"{\"name\": \"x\", \"context_bytes\": \"1\", \"library_reserve_bytes\": 1, \"granule_bytes\": 256}", "key context_bytes: exp"},
-    {"{\"name\": \"x\", \"context_bytes\": 1, \"library_reserve_bytes\": null, \"granule_bytes\": 256}", "key library_reserve_bytes"},
-    {"{\"name\": \"x\", \"context_bytes\": 1, \"library_reserve_bytes\": 1, \"granule_bytes\": 100}", "key granule_bytes: 100"},
+    {"{\"name\": \"\", \"context_bytes\": 1, \"library_reserve_bytes\": 1, \"granule_bytes\": 2097152}",
+     "key name: expected"},
+    {"{\"name\": \"x\", \"context_bytes\": -1, \"library_reserve_bytes\": 1, \"granule_bytes\": 2097152}",
+     "key context_bytes: exp"},
+    {"{\"name\": \"x\", \"context_bytes\": 1.5, \"library_reserve_bytes\": 1, \"granule_bytes\": 2097152}",
+     "key context_bytes: exp"},
+    {"{\"name\": \"x\", \"context_bytes\": \"1\", \"library_reserve_bytes\": 1, \"granule_bytes\": 256}",
+     "key context_bytes: exp"},
+    {"{\"name\": \"x\", \"context_bytes\": 1, \"library_reserve_bytes\": null, \"granule_bytes\": 256}",
+     "key library_reserve_bytes"},
+    {"{\"name\": \"x\", \"context_bytes\": 1, \"library_reserve_bytes\": 1, \"granule_bytes\": 100}",
+     "key granule_bytes: 100"},
     {"{\"name\": \"x\", \"context_bytes\": 1, \"library_reserve_bytes\": 1, \"granule_bytes\": 0}", "key granule_bytes: 0"},
 };
 

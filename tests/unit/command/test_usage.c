@@ -16,10 +16,20 @@ static void help_and_version_go_to_standard_output(void **state)
     assert_string_equal(result.out, "impmem " IMPMEM_VERSION_STRING "\n");
     run("plan", "--help");
     assert_answer(0);
-    static const char *const flags[] = {"--budget",         "--max-batch",          "--max-seq-len",         "--kv-dtype",
-                                        "--block-size",     "--prefill-tokens",     "--promised-kv-tokens",  "--prefix-cache-tokens",
-                                        "--device-profile", "--granule",            "--workspaces",          "--line",
-                                        "--open",           "--json"};
+    static const char *const flags[] = {"--budget",
+                                        "--max-batch",
+                                        "--max-seq-len",
+                                        "--kv-dtype",
+                                        "--block-size",
+                                        "--prefill-tokens",
+                                        "--promised-kv-tokens",
+                                        "--prefix-cache-tokens",
+                                        "--device-profile",
+                                        "--granule",
+                                        "--workspaces",
+                                        "--line",
+                                        "--open",
+                                        "--json"};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) assert_holds(result.out, flags[i]);
     run("bench", "--help");
     assert_answer(0);
@@ -65,9 +75,10 @@ static void an_unknown_flag_is_named_and_is_bad_usage(void **state)
 static void a_flag_without_its_value_says_what_it_needs(void **state)
 {
     (void)state;
-    static const char *const flags[] = {"--budget",           "--max-batch",           "--max-seq-len",    "--kv-dtype",
-                                        "--block-size",       "--prefill-tokens",      "--promised-kv-tokens",
-                                        "--prefix-cache-tokens", "--device-profile",   "--granule",        "--workspaces", "--line"};
+    static const char *const flags[] = {
+        "--budget",         "--max-batch",      "--max-seq-len",        "--kv-dtype",
+        "--block-size",     "--prefill-tokens", "--promised-kv-tokens", "--prefix-cache-tokens",
+        "--device-profile", "--granule",        "--workspaces",         "--line"};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         run("plan", "model", flags[i]);
         assert_one_line_error(2);
