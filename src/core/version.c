@@ -1,4 +1,4 @@
-/* The version that the library was built from, against the one that a program was compiled with. */
+/* version.c - the version that this archive was built as, which a program may compare with the headers that it saw. */
 #include "impmem/version.h"
 
 const char *impmem_version(void)
