@@ -95,6 +95,22 @@ class ObjectGate(unittest.TestCase):
         self.assertEqual(self.gate(kept + ["planted.a killer.o * 3\n"])[0], 0)
         self.assertEqual(self.gate(kept + ["planted.a killer.o * 2\n"])[0], 1)
 
+    def test_two_members_of_one_name_are_both_read_and_can_not_be_allowed(self):
+        twin = self.work / "twin"
+        twin.mkdir()
+        subprocess.run(["cp", str(self.work / "call.o"), str(twin / "clean.o")], check=True)
+        archive = self.work / "twins.a"
+        subprocess.run(["ar", "qcs", str(archive), str(self.work / "clean.o"), str(twin / "clean.o")], check=True)
+        command = [sys.executable, str(GATE), "--allow", str(self.work / "allow.txt"), str(archive)]
+        (self.work / "allow.txt").write_text("")
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("twins.a(clean.o): cudaMalloc (driver, 2 references)", done.stderr)
+        (self.work / "allow.txt").write_text("twins.a clean.o cudaMalloc 2\n")
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("several of that name", done.stderr)
+
     def test_a_line_that_does_not_parse_is_refused(self):
         code, said, _ = self.gate(["planted.a call.o cudaMalloc\n"])
         self.assertEqual(code, 1)
