@@ -21,23 +21,24 @@ typedef struct share {
     impmem_line_id line;
 } share;
 
+/* Places are absolute addresses as numbers: aligning one needs no base. */
 struct impmem_arena {
-    char *base;
-    uint64_t used;
-    uint64_t capacity;
-    share *shares; /* n_shares of them behind the object, or &own */
+    uint64_t top;      /* the next free byte */
+    uint64_t end;      /* one past the region */
+    const share *last; /* of the last take: the next one is likely to be of the same line */
     uint64_t key;
     uint64_t region_id;
-    uint64_t high_water;
-    uint64_t takes;
-    uint64_t exhausted;
     uint64_t generation; /* resets; the epoch of the seals */
-    uint32_t n_shares;   /* at least 1 */
-    uint32_t last_share; /* of the last take: the next one is likely to be of the same line */
-    bool growable;
-    impmem_line_id line; /* the region's own */
+    uint64_t takes;
     impmem_tier tier;
+    impmem_line_id line; /* the region's own */
+    bool growable;
+    uint64_t base;
+    share *shares;     /* n_shares of them behind the object, or &own */
+    uint32_t n_shares; /* at least 1 */
     impmem_line_id control_line;
+    uint64_t exhausted;
+    uint64_t high_water; /* as of the last reset */
     uint64_t object_bytes;
     impmem_region *region;
     impmem_ledger *ledger;
@@ -60,6 +61,7 @@ static const impmem__tier_ops tier_ops = {check_span};
 static void open_shares(impmem_arena *arena, const impmem_line_share *given, uint32_t n)
 {
     arena->shares = n ? (share *)(void *)((char *)arena + IMPMEM__ARENA_HEADER_BYTES) : &arena->own;
+    arena->last = arena->shares;
     arena->n_shares = n ? n : 1;
     for (uint32_t i = 0; i < arena->n_shares; i++) {
         share *s = &arena->shares[i];
@@ -99,8 +101,9 @@ impmem_status impmem_arena_open(impmem_region *region, impmem_tier tier, impmem_
     arena->object_bytes = bytes;
     arena->region = region;
     arena->ledger = ledger;
-    arena->base = impmem_region_base(region);
-    arena->capacity = impmem_region_reserved_bytes(region);
+    arena->base = (uint64_t)(uintptr_t)impmem_region_base(region);
+    arena->top = arena->base;
+    arena->end = arena->base + impmem_region_reserved_bytes(region);
     arena->growable = impmem_region_growable(region);
     arena->region_id = impmem_region_id(region);
     arena->line = impmem__region_line(region);
@@ -121,32 +124,68 @@ void impmem_arena_close(impmem_arena **handle)
     impmem_ledger_host_free(arena->ledger, arena->control_line, IMPMEM_TAG_HOST_CONTROL, arena, arena->object_bytes);
 }
 
-/* The first share of `line`, or NULL. */
-static share *search(impmem_arena *arena, impmem_line_id line)
+/* NULL when the line has no share here. Without shares the region's own line is the only one; when that is no line of the plan,
+ * neither need the taker's be. */
+static const share *find_share(impmem_arena *arena, impmem_line_id line)
 {
     for (uint32_t i = 0; i < arena->n_shares; i++) {
         if (arena->shares[i].line != line) continue;
-        arena->last_share = i;
-        return &arena->shares[i];
+        arena->last = &arena->shares[i];
+        return arena->last;
     }
-    return NULL;
+    bool unplanned = arena->shares == &arena->own && arena->line == IMPMEM_NO_LINE;
+    return unplanned && !impmem__ledger_has_line(arena->ledger, line, NULL) ? &arena->own : NULL;
 }
 
-/* NULL when the line has no share here. Without shares the region's own line is the only one; when that is no line of the plan,
- * neither need the taker's be. */
-static inline share *find_share(impmem_arena *arena, impmem_line_id line)
+/* What a take occupies at the top, or 0 when it does not fit; *at is where its bytes begin. */
+static inline uint64_t fit(const impmem_arena *arena, const share *s, uint64_t bytes, uint64_t alignment, uint64_t *at)
 {
-    if (line == IMPMEM_NO_LINE) line = arena->line;
-    share *s = &arena->shares[arena->last_share];
-    if (s->line == line) return s;
-    bool unplanned = arena->shares == &arena->own && s->line == IMPMEM_NO_LINE;
-    if (unplanned) return impmem__ledger_has_line(arena->ledger, line, NULL) ? NULL : s;
-    return search(arena, line);
+    *at = (arena->top + alignment - 1) & ~(alignment - 1);
+    uint64_t pad = *at - arena->top; /* right even where *at wrapped: then it is more than there is room */
+    uint64_t room = arena->end - arena->top;
+    uint64_t left = s->limit - impmem__live_bytes(s->live);
+    uint64_t limit = room < left ? room : left;
+    if (limit < pad || limit - pad < bytes) return 0;
+    uint64_t unit = alignment < USUAL_ALIGNMENT ? alignment : USUAL_ALIGNMENT;
+    uint64_t occupied = pad + bytes + (-bytes & (unit - 1));
+    return occupied > limit || occupied < bytes ? limit : occupied;
 }
 
-static inline uint64_t least(uint64_t a, uint64_t b)
+static inline void place(impmem_arena *arena, const share *s, uint64_t at, uint64_t bytes, uint64_t occupied,
+                         impmem_stable_span *out)
 {
-    return a < b ? a : b;
+    arena->top += occupied;
+    arena->takes++;
+    impmem__line_counter_add_owned(s->live, occupied);
+    void *data = (void *)(uintptr_t)at;
+    *out = (impmem_stable_span){data, bytes, arena->region_id, impmem__seal(arena->key, arena->generation, data, bytes)};
+}
+
+/* Counts a take that does not fit and says which limit refused it. */
+static impmem_status refuse(impmem_arena *arena, uint64_t bytes, uint64_t alignment)
+{
+    uint64_t pad = -arena->top & (alignment - 1);
+    uint64_t room = arena->end - arena->top;
+    arena->exhausted++;
+    return room < pad || room - pad < bytes ? IMPMEM_ERR_EXHAUSTED : IMPMEM_ERR_LINE_EXCEEDED;
+}
+
+/* Of another line than the last take, at the end of the region or of the line's share, or over a growable region. Apart, so that
+ * the usual take calls nothing. */
+__attribute__((noinline)) static impmem_status take_with_care(impmem_arena *arena, impmem_line_id line, uint64_t bytes,
+                                                              uint64_t alignment, impmem_stable_span *out)
+{
+    const share *s = find_share(arena, line);
+    if (!s) return IMPMEM_ERR_UNPLANNED;
+    uint64_t at;
+    uint64_t occupied = fit(arena, s, bytes, alignment, &at);
+    if (!occupied) return refuse(arena, bytes, alignment);
+    if (arena->growable) {
+        impmem_status st = impmem__region_back(arena->region, arena->top + occupied - arena->base, NULL);
+        if (st) return st;
+    }
+    place(arena, s, at, bytes, occupied, out);
+    return IMPMEM_OK;
 }
 
 static inline impmem_status take(impmem_arena *arena, impmem_tier tier, impmem_line_id line, uint64_t bytes,
@@ -155,32 +194,18 @@ static inline impmem_status take(impmem_arena *arena, impmem_tier tier, impmem_l
     if (!arena || !out || !bytes || (alignment & (alignment - 1))) return IMPMEM_ERR_INVALID_ARGUMENT;
     if (!alignment) alignment = USUAL_ALIGNMENT;
     if (arena->tier != tier) return IMPMEM_ERR_STATE;
-    share *s = find_share(arena, line);
-    if (!s) return IMPMEM_ERR_UNPLANNED;
+    if (line == IMPMEM_NO_LINE) line = arena->line;
+    const share *s = arena->last;
+    if (s->line != line || arena->growable) return take_with_care(arena, line, bytes, alignment, out);
 
-    uint64_t pad = (0 - ((uint64_t)(uintptr_t)arena->base + arena->used)) & (alignment - 1);
-    uint64_t left = s->limit - impmem__live_bytes(s->live);
-    uint64_t room = arena->capacity - arena->used;
-    if (left < pad || left - pad < bytes) {
-        arena->exhausted++;
-        return IMPMEM_ERR_LINE_EXCEEDED;
-    }
-    if (room < pad || room - pad < bytes) {
-        arena->exhausted++;
-        return IMPMEM_ERR_EXHAUSTED;
-    }
-    uint64_t tail = (0 - bytes) & (least(alignment, USUAL_ALIGNMENT) - 1);
-    uint64_t occupied = pad + bytes + least(tail, least(left, room) - pad - bytes);
-    if (arena->growable && arena->used + occupied > impmem_region_committed_prefix(arena->region)) {
-        impmem_status st = impmem__region_back(arena->region, arena->used + occupied, NULL);
-        if (st) return st;
-    }
-    char *data = arena->base + arena->used + pad;
-    arena->used += occupied;
-    if (arena->used > arena->high_water) arena->high_water = arena->used;
-    arena->takes++;
-    impmem__line_counter_add_owned(s->live, occupied);
-    *out = (impmem_stable_span){data, bytes, arena->region_id, impmem__seal(arena->key, arena->generation, data, bytes)};
+    uint64_t at = (arena->top + alignment - 1) & ~(alignment - 1);
+    uint64_t unit = alignment < USUAL_ALIGNMENT ? alignment : USUAL_ALIGNMENT;
+    uint64_t rounded = (bytes + unit - 1) & ~(unit - 1);
+    uint64_t occupied = at - arena->top + rounded;
+    if (occupied > arena->end - arena->top || occupied > s->limit - impmem__live_bytes(s->live) || rounded < bytes ||
+        occupied < rounded)
+        return take_with_care(arena, line, bytes, alignment, out);
+    place(arena, s, at, bytes, occupied, out);
     return IMPMEM_OK;
 }
 
@@ -196,11 +221,19 @@ impmem_status impmem_arena_take_engine(impmem_arena *arena, impmem_line_id line,
     return take(arena, IMPMEM_TIER_ENGINE, line, bytes, alignment, out ? &out->span_ : NULL);
 }
 
+/* Between two resets the top only rises, so takes need not keep it. */
+static uint64_t high_water(const impmem_arena *arena)
+{
+    uint64_t used = arena->top - arena->base;
+    return used > arena->high_water ? used : arena->high_water;
+}
+
 void impmem_arena_reset(impmem_arena *arena)
 {
     if (!arena) return;
     for (uint32_t i = 0; i < arena->n_shares; i++) impmem__live_set(arena->shares[i].live, 0);
-    arena->used = 0;
+    arena->high_water = high_water(arena);
+    arena->top = arena->base;
     arena->generation++;
 }
 
@@ -209,12 +242,12 @@ void impmem_arena_query(const impmem_arena *arena, impmem_arena_stats *out)
     if (!out) return;
     memset(out, 0, sizeof *out);
     if (!arena) return;
-    out->capacity_bytes = arena->capacity;
+    out->capacity_bytes = arena->end - arena->base;
     out->committed_bytes = impmem_region_committed_bytes(arena->region);
-    out->used_bytes = arena->used;
-    out->high_water_bytes = arena->high_water;
+    out->used_bytes = arena->top - arena->base;
+    out->high_water_bytes = high_water(arena);
     out->takes = arena->takes;
     out->exhausted = arena->exhausted;
     out->generation = arena->generation;
-    out->largest_free_bytes = arena->capacity - arena->used;
+    out->largest_free_bytes = arena->end - arena->top;
 }

@@ -9,30 +9,29 @@
 #define SUBJECT "scratch"
 #define USUAL_ALIGNMENT 256u
 
-typedef struct open_mark {
-    uint64_t epoch;
-    uint64_t top; /* what was in use when the mark was pushed */
-} open_mark;
-
+/* Places are absolute addresses as numbers: aligning one needs no base. */
 struct impmem_scratch {
-    char *base;
-    uint64_t used;
-    uint64_t capacity;
-    uint64_t newest_epoch; /* pushes since open */
+    uint64_t top; /* the next free byte */
+    uint64_t end; /* one past the region */
     uint64_t key;
     uint64_t region_id;
-    uint64_t high_water;
-    uint64_t wanted;
-    uint64_t takes;
-    uint64_t exhausted;
-    uint32_t depth;
-    uint32_t tag;               /* what marks carry in scratch_ */
+    uint64_t highest_top;
+    uint64_t newest_epoch;      /* pushes since open */
     impmem__line_counter *live; /* the region's */
+    uint32_t depth;
+    uint32_t tag; /* what marks carry in scratch_ */
+    uint64_t base;
+    uint64_t takes;
+    uint64_t wanted; /* bytes, as of the last refused take */
+    uint64_t exhausted;
     impmem_region *region;
     impmem_ledger *ledger;
     uint64_t object_bytes;
     impmem_line_id control_line;
-    open_mark mark[IMPMEM_SCRATCH_MAX_DEPTH];
+    /* Of the open marks, the outermost at 1; epoch 0 at 0 says that there is none. Two arrays: as pairs they would be stored
+     * and read back in different widths. */
+    uint64_t mark_epoch[IMPMEM_SCRATCH_MAX_DEPTH + 1];
+    uint64_t mark_top[IMPMEM_SCRATCH_MAX_DEPTH + 1]; /* of the stack when the mark was pushed */
 };
 
 _Static_assert(sizeof(struct impmem_scratch) <= IMPMEM__SCRATCH_BYTES, "impmem_control_scratch_bytes counts this object");
@@ -42,9 +41,8 @@ static impmem_status check_span(void *self, uint64_t seal, const void *data, uin
 {
     const impmem_scratch *scratch = self;
     uint64_t epoch = impmem__seal_epoch(seal, scratch->newest_epoch);
-    for (uint32_t d = 0; d < scratch->depth; d++) {
-        uint64_t open = scratch->mark[d].epoch;
-        if (impmem__seal(scratch->key, open, data, bytes) == seal) return IMPMEM_OK;
+    for (uint32_t d = 1; d <= scratch->depth; d++) {
+        if (impmem__seal(scratch->key, scratch->mark_epoch[d], data, bytes) == seal) return IMPMEM_OK;
     }
     return impmem__seal(scratch->key, epoch, data, bytes) == seal ? IMPMEM_ERR_STALE : IMPMEM_ERR_FORGED;
 }
@@ -71,11 +69,11 @@ impmem_status impmem_scratch_open(impmem_region *region, impmem_scratch **out, i
         impmem_ledger_host_free(ledger, line, IMPMEM_TAG_HOST_CONTROL, memory, bytes);
         return st;
     }
-    scratch->capacity = impmem_region_reserved_bytes(region);
+    uint64_t capacity = impmem_region_reserved_bytes(region);
     if (impmem_region_growable(region)) {
         uint64_t prefix = impmem_region_committed_prefix(region);
         uint64_t committed = impmem_region_committed_bytes(region);
-        st = impmem__region_back(region, scratch->capacity, why);
+        st = impmem__region_back(region, capacity, why);
         if (st) {
             impmem__region_unback(region, prefix, committed);
             impmem__region_close_tier(region);
@@ -84,7 +82,10 @@ impmem_status impmem_scratch_open(impmem_region *region, impmem_scratch **out, i
         }
     }
     uint32_t id = impmem__ledger_pool_id(ledger);
-    scratch->base = impmem_region_base(region);
+    scratch->base = (uint64_t)(uintptr_t)impmem_region_base(region);
+    scratch->top = scratch->base;
+    scratch->highest_top = scratch->base;
+    scratch->end = scratch->base + capacity;
     scratch->region = region;
     scratch->region_id = impmem_region_id(region);
     scratch->ledger = ledger;
@@ -103,7 +104,7 @@ impmem_status impmem_scratch_close(impmem_scratch **handle, impmem_error *why)
     impmem_scratch *scratch = *handle;
     if (scratch->depth)
         return impmem__error_set(why, IMPMEM_ERR_LIVE_HOLDERS, SUBJECT, "%u marks are open over %llu bytes", scratch->depth,
-                                 (unsigned long long)scratch->used);
+                                 (unsigned long long)(scratch->top - scratch->base));
     *handle = NULL;
     impmem__region_close_tier(scratch->region);
     impmem_ledger_host_free(scratch->ledger, scratch->control_line, IMPMEM_TAG_HOST_CONTROL, scratch,
@@ -114,37 +115,44 @@ impmem_status impmem_scratch_close(impmem_scratch **handle, impmem_error *why)
 impmem_scratch_mark impmem_scratch_push(impmem_scratch *scratch)
 {
     if (!scratch || scratch->depth == IMPMEM_SCRATCH_MAX_DEPTH) return (impmem_scratch_mark){0, 0, 0};
-    uint32_t depth = scratch->depth++;
+    uint32_t depth = ++scratch->depth;
     uint64_t epoch = ++scratch->newest_epoch;
-    scratch->mark[depth] = (open_mark){epoch, scratch->used};
+    scratch->mark_epoch[depth] = epoch;
+    scratch->mark_top[depth] = scratch->top;
     return (impmem_scratch_mark){epoch, depth, scratch->tag};
+}
+
+/* Counts a take that does not fit, and how much would have been in use with it. A sum that wraps is no size that anybody can
+ * have: it counts as the largest number. */
+static impmem_status refuse(impmem_scratch *scratch, uint64_t pad, uint64_t bytes)
+{
+    uint64_t wanted = 0;
+    if (impmem_add(&wanted, scratch->top - scratch->base, pad) || impmem_add(&wanted, wanted, bytes)) wanted = UINT64_MAX;
+    if (wanted > scratch->wanted) scratch->wanted = wanted;
+    scratch->exhausted++;
+    return IMPMEM_ERR_EXHAUSTED;
 }
 
 impmem_status impmem_scratch_take(impmem_scratch *scratch, uint64_t bytes, uint64_t alignment, impmem_scratch_span *out)
 {
     if (!scratch || !out || !bytes || (alignment & (alignment - 1))) return IMPMEM_ERR_INVALID_ARGUMENT;
-    if (!scratch->depth) return IMPMEM_ERR_STATE;
+    uint64_t epoch = scratch->mark_epoch[scratch->depth];
+    if (!epoch) return IMPMEM_ERR_STATE;
     if (!alignment) alignment = USUAL_ALIGNMENT;
 
-    uint64_t pad = (0 - ((uint64_t)(uintptr_t)scratch->base + scratch->used)) & (alignment - 1);
-    uint64_t room = scratch->capacity - scratch->used;
-    if (room < pad || room - pad < bytes) {
-        uint64_t wanted = scratch->used + pad; /* a wrap is no size that anybody can have: say the largest number */
-        wanted = wanted < scratch->used || wanted + bytes < bytes ? UINT64_MAX : wanted + bytes;
-        if (wanted > scratch->wanted) scratch->wanted = wanted;
-        scratch->exhausted++;
-        return IMPMEM_ERR_EXHAUSTED;
-    }
-    char *data = scratch->base + scratch->used + pad;
-    uint64_t used = scratch->used + pad + bytes;
-    scratch->used = used;
-    if (used > scratch->high_water) {
-        scratch->high_water = used;
-        if (used > scratch->wanted) scratch->wanted = used;
-    }
+    uint64_t at = (scratch->top + alignment - 1) & ~(alignment - 1);
+    uint64_t pad = at - scratch->top; /* right even where `at` wrapped: then it is more than there is room */
+    uint64_t room = scratch->end - scratch->top;
+    if (room < pad || room - pad < bytes) return refuse(scratch, pad, bytes);
+    uint64_t top = at + bytes;
+    scratch->top = top;
     scratch->takes++;
-    impmem__live_set(scratch->live, used);
-    uint64_t epoch = scratch->mark[scratch->depth - 1].epoch;
+    atomic_store_explicit(&scratch->live->live, top - scratch->base, memory_order_relaxed);
+    if (top > scratch->highest_top) {
+        scratch->highest_top = top;
+        impmem__live_set(scratch->live, top - scratch->base);
+    }
+    void *data = (void *)(uintptr_t)at;
     out->span_ = (impmem_stable_span){data, bytes, scratch->region_id, impmem__seal(scratch->key, epoch, data, bytes)};
     return IMPMEM_OK;
 }
@@ -154,12 +162,11 @@ impmem_status impmem_scratch_pop(impmem_scratch *scratch, impmem_scratch_mark ma
     if (!scratch) return IMPMEM_ERR_INVALID_ARGUMENT;
     if (!mark.epoch_) return IMPMEM_ERR_ORDER;
     if (mark.scratch_ != scratch->tag) return IMPMEM_ERR_FOREIGN;
-    if (!scratch->depth) return IMPMEM_ERR_ORDER;
-    const open_mark *innermost = &scratch->mark[scratch->depth - 1];
-    if (innermost->epoch != mark.epoch_) return IMPMEM_ERR_ORDER;
-    scratch->used = innermost->top;
-    scratch->depth--;
-    impmem__live_set(scratch->live, scratch->used);
+    /* From here on the mark's own depth is used: what the caller holds in a register need not wait for a store to come back. */
+    if (mark.depth_ != scratch->depth || scratch->mark_epoch[mark.depth_] != mark.epoch_) return IMPMEM_ERR_ORDER;
+    scratch->top = scratch->mark_top[mark.depth_];
+    scratch->depth = mark.depth_ - 1;
+    atomic_store_explicit(&scratch->live->live, scratch->top - scratch->base, memory_order_relaxed);
     return IMPMEM_OK;
 }
 
@@ -168,10 +175,10 @@ void impmem_scratch_query(const impmem_scratch *scratch, impmem_scratch_stats *o
     if (!out) return;
     memset(out, 0, sizeof *out);
     if (!scratch) return;
-    out->capacity_bytes = scratch->capacity;
-    out->used_bytes = scratch->used;
-    out->high_water_bytes = scratch->high_water;
-    out->wanted_bytes = scratch->wanted;
+    out->capacity_bytes = scratch->end - scratch->base;
+    out->used_bytes = scratch->top - scratch->base;
+    out->high_water_bytes = scratch->highest_top - scratch->base;
+    out->wanted_bytes = scratch->wanted > out->high_water_bytes ? scratch->wanted : out->high_water_bytes;
     out->takes = scratch->takes;
     out->exhausted = scratch->exhausted;
     out->depth = scratch->depth;

@@ -17,11 +17,12 @@ static inline uint64_t impmem__spread(uint64_t x)
     return x ^ (x >> 31);
 }
 
+/* The digest is the upper half of two products, in which every bit below has had a part. */
 static inline uint64_t impmem__seal(uint64_t key, uint64_t epoch, const void *data, uint64_t bytes)
 {
-    uint64_t x = (((uint64_t)(uintptr_t)data ^ key) * 0xbf58476d1ce4e5b9u) + bytes;
-    x = ((x ^ (x >> 31)) + epoch) * 0x94d049bb133111ebu;
-    return epoch << 32 | x >> 32;
+    uint64_t place = ((uint64_t)(uintptr_t)data ^ key) * 0xbf58476d1ce4e5b9u;
+    uint64_t extent = (bytes ^ epoch << 32) * 0x94d049bb133111ebu;
+    return epoch << 32 | (place + extent) >> 32;
 }
 
 /* The whole epoch of a seal, given the newest one: the upper bits are those that make it the newest not after `newest`. */
