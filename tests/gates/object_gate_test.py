@@ -95,6 +95,13 @@ class ObjectGate(unittest.TestCase):
         self.assertEqual(self.gate(kept + ["planted.a killer.o * 3\n"])[0], 0)
         self.assertEqual(self.gate(kept + ["planted.a killer.o * 2\n"])[0], 1)
 
+    def test_without_counts_only_a_missing_line_fails(self):
+        lines = [line.replace("cudaMalloc 2", "cudaMalloc 1").replace("dlsym 1", "dlsym 9") for line in EXACT]
+        self.assertEqual(self.gate(lines, "--no-counts")[:2], (0, ""))
+        code, said, _ = self.gate(lines[1:], "--no-counts")
+        self.assertEqual((code, said.count("\n")), (1, 1))
+        self.assertIn("planted.a(call.o): cudaMalloc (driver) is not on the allowlist", said)
+
     def test_two_members_of_one_name_are_both_read_and_can_not_be_allowed(self):
         twin = self.work / "twin"
         twin.mkdir()
@@ -105,7 +112,7 @@ class ObjectGate(unittest.TestCase):
         (self.work / "allow.txt").write_text("")
         done = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("twins.a(clean.o): cudaMalloc (driver, 2 references)", done.stderr)
+        self.assertIn("twins.a(clean.o): cudaMalloc (driver) is not on the allowlist, seen 2 times", done.stderr)
         (self.work / "allow.txt").write_text("twins.a clean.o cudaMalloc 2\n")
         done = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
