@@ -81,14 +81,30 @@ static int check_model(const plan_flags *flags, const impmem_model *model)
     return COMMAND_DONE;
 }
 
+/* The planner takes the input for nonsense. It is the model's fault when the smallest load of it is nonsense too. */
+static int refuse_input(const plan_question *question, const impmem_plan_input *input, const impmem_error *why)
+{
+    impmem_plan_input smallest = IMPMEM_PLAN_INPUT_INIT;
+    smallest.model = input->model;
+    smallest.max_seq_tokens = 1;
+    smallest.granule_bytes = input->granule_bytes;
+    impmem_plan plan = IMPMEM_PLAN_INIT;
+    impmem_plan_failure failure = IMPMEM_PLAN_FAILURE_INIT;
+    impmem_status st = impmem_plan_memory_only(&smallest, &plan, &failure);
+    if (st == IMPMEM_OK || st == IMPMEM_ERR_DOES_NOT_FIT) {
+        command_complain("plan: %s", why->message);
+        return COMMAND_USAGE;
+    }
+    command_complain("%s: %s", question->flags->model_path, failure.why.message);
+    return COMMAND_FILE;
+}
+
 static int answer(const plan_question *question, const impmem_plan_input *input)
 {
     impmem_plan plan = IMPMEM_PLAN_INIT;
     impmem_plan_failure failure = IMPMEM_PLAN_FAILURE_INIT;
     impmem_status st = impmem_plan_memory(input, &plan, &failure);
-    if (st && st != IMPMEM_ERR_DOES_NOT_FIT)
-        command_bad_usage("plan: %s: %s", failure.why.subject[0] ? failure.why.subject : impmem_status_message(st),
-                          failure.why.message);
+    if (st && st != IMPMEM_ERR_DOES_NOT_FIT) return refuse_input(question, input, &failure.why);
     bool fits = st == IMPMEM_OK;
     plan_opening opening;
     bool opened = fits && question->flags->open;

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "impmem/control.h"
 #include "impmem/engine.h"
 #include "impmem/fake.h"
 #include "impmem/journal.h"
@@ -18,11 +19,12 @@ typedef struct opened {
     impmem_backend *pinned;
     impmem_engine *engine;
     impmem_staging *staging[IMPMEM_PLAN_MAX_LINES];
-    uint32_t n_staging;
+    uint32_t n_staging;    /* open now */
+    uint32_t n_staged;     /* opened at all */
     uint64_t ledger_bytes; /* pageable bytes of the ledger's own tables */
 } opened;
 
-static bool fail(plan_opening *out, const char *step)
+static bool stop_at(plan_opening *out, const char *step)
 {
     out->failed_step = step;
     return false;
@@ -45,7 +47,7 @@ static bool create_devices(const impmem_plan *plan, opened *o, plan_opening *out
     impmem_status st = impmem_ledger_create(&lines, &ledger_options, &o->ledger);
     if (st) {
         out->why.status = st;
-        return fail(out, "creating the ledger");
+        return stop_at(out, "creating the ledger");
     }
     impmem_usage own;
     impmem_ledger_account_usage(o->ledger, IMPMEM_ACCOUNT_PAGEABLE, &own);
@@ -56,11 +58,11 @@ static bool create_devices(const impmem_plan *plan, opened *o, plan_opening *out
     device.capacity_bytes = device_capacity(plan);
     device.granule_bytes = plan->granule_bytes;
     if (impmem_fake_backend_create(o->ledger, &device, &o->device, NULL, &out->why))
-        return fail(out, "creating the device");
+        return stop_at(out, "creating the device");
     impmem_fake_options growing = device;
     growing.growable = true;
     if (impmem_fake_backend_create(o->ledger, &growing, &o->growing, NULL, &out->why))
-        return fail(out, "creating the growing device");
+        return stop_at(out, "creating the growing device");
 
     bool wants_pinned = false;
     for (uint32_t r = 0; r < plan->n_regions; r++) wants_pinned |= plan->region[r].account == IMPMEM_ACCOUNT_PINNED;
@@ -69,7 +71,7 @@ static bool create_devices(const impmem_plan *plan, opened *o, plan_opening *out
     pinned.capacity_bytes = 0;
     pinned.account = IMPMEM_ACCOUNT_PINNED;
     if (impmem_fake_backend_create(o->ledger, &pinned, &o->pinned, NULL, &out->why))
-        return fail(out, "creating the pinned memory");
+        return stop_at(out, "creating the pinned memory");
     return true;
 }
 
@@ -80,8 +82,9 @@ static bool stage(const impmem_plan *plan, opened *o, plan_opening *out)
         const impmem_line *line = &plan->line[i];
         if (line->tier != IMPMEM_TIER_STAGING || line->bytes == 0) continue;
         if (impmem_staging_open(o->ledger, line->name, line->id, line->bytes, &o->staging[o->n_staging], &out->why))
-            return fail(out, "taking the staging memory");
+            return stop_at(out, "taking the staging memory");
         o->n_staging++;
+        o->n_staged++;
     }
     return true;
 }
@@ -115,26 +118,35 @@ static void add_record(const impmem_plan *plan, const impmem_journal_record *rec
     else sum->given[i] += record->bytes;
 }
 
-/* Lines that live through loading only must have come and gone whole; all others must be there whole. */
+/* What the journal holds against one line. Lines that live through loading only must have come and gone whole. The host tables
+ * are planned as all that are ever made, those of the load included; the objects that hold staged memory are the loader's. */
+static void judge(const impmem_line *line, uint64_t taken, uint64_t given, uint64_t loader_bytes, plan_opening_row *row)
+{
+    bool passing = (line->flags & IMPMEM_LINE_TRANSIENT) || line->tier == IMPMEM_TIER_STAGING;
+    row->journal_bytes = passing ? taken : taken - given;
+    if (line->tier == IMPMEM_TIER_CONTROL) row->journal_bytes = taken - loader_bytes;
+    row->equal = row->journal_bytes == line->bytes && (!passing || given == taken);
+}
+
 static bool compare(const impmem_plan *plan, const opened *o, plan_opening *out)
 {
-    if (impmem_ledger_journal_dropped(o->ledger) > 0) return fail(out, "reading the whole journal");
+    if (impmem_ledger_journal_dropped(o->ledger) > 0) return stop_at(out, "reading the whole journal");
+    uint64_t loader_bytes = 0;
+    out->why.status = impmem_control_staging_bytes(&loader_bytes);
+    if (out->why.status) return stop_at(out, "sizing the loader's objects");
+    loader_bytes *= o->n_staged;
     journal_sum sum;
     memset(&sum, 0, sizeof sum);
     for (uint64_t i = impmem_ledger_journal_first(o->ledger); i < impmem_ledger_journal_end(o->ledger); i++) {
         impmem_journal_record record;
         out->why.status = impmem_ledger_journal_read(o->ledger, i, &record);
-        if (out->why.status) return fail(out, "reading the journal");
+        if (out->why.status) return stop_at(out, "reading the journal");
         add_record(plan, &record, &sum);
     }
     out->unplanned_bytes = sum.unplanned;
     for (uint32_t i = 0; i < plan->n_lines; i++) {
-        const impmem_line *line = &plan->line[i];
-        plan_opening_row *row = &out->row[i];
-        bool passing = (line->flags & IMPMEM_LINE_TRANSIENT) || line->tier == IMPMEM_TIER_STAGING;
-        row->journal_bytes = passing ? sum.taken[i] : sum.taken[i] - sum.given[i];
-        row->equal = row->journal_bytes == line->bytes && (!passing || sum.given[i] == sum.taken[i]);
-        out->n_equal += row->equal;
+        judge(&plan->line[i], sum.taken[i], sum.given[i], loader_bytes, &out->row[i]);
+        out->n_equal += out->row[i].equal;
     }
     out->compared = true;
     return true;
@@ -144,13 +156,13 @@ static bool live_through(const impmem_plan *plan, opened *o, plan_opening *out)
 {
     impmem_engine_backends backends = {o->device, o->growing, o->pinned};
     if (!stage(plan, o, out)) return false;
-    if (impmem_engine_open(o->ledger, plan, &backends, &o->engine, &out->why)) return fail(out, "opening the engine");
+    if (impmem_engine_open(o->ledger, plan, &backends, &o->engine, &out->why)) return stop_at(out, "opening the engine");
     unstage(o);
-    if (impmem_engine_end_loading(o->engine, &out->why)) return fail(out, "ending the load");
+    if (impmem_engine_end_loading(o->engine, &out->why)) return stop_at(out, "ending the load");
     if (!compare(plan, o, out)) return false;
-    if (impmem_engine_begin_serving(o->engine, &out->why)) return fail(out, "beginning to serve");
+    if (impmem_engine_begin_serving(o->engine, &out->why)) return stop_at(out, "beginning to serve");
     out->serving_acquisitions = impmem_ledger_serving_acquisitions(o->ledger);
-    if (impmem_engine_close(&o->engine, &out->why)) return fail(out, "closing the engine");
+    if (impmem_engine_close(&o->engine, &out->why)) return stop_at(out, "closing the engine");
     return true;
 }
 

@@ -34,7 +34,7 @@ static uint64_t journal_bytes(const json_t *root, const char *name)
     return 0;
 }
 
-/* The first line of that many largest bytes is not known by name to the test, so KV is found as the one that scales. */
+/* What --open booked on the lines first <= id < end: line ids are pinned in impmem/line.h, names are not. */
 static uint64_t total_of_ids(const json_t *root, uint64_t first, uint64_t end)
 {
     const json_t *lines = json_object_get(json_object_get(root, "opening"), "lines");
@@ -269,6 +269,17 @@ static void without_workspaces_only_the_callers_own_lines_are_left(void **state)
     json_decref(root);
 }
 
+static void a_load_beyond_64_bits_is_bad_usage(void **state)
+{
+    (void)state;
+    run("plan", model(), "--budget", "48GiB", "--max-batch", "1048576", "--max-seq-len", "2147483647");
+    assert_one_line_error(2);
+    assert_holds(result.err, "blocks");
+    run("plan", model(), "--budget", "48GiB", "--line", "a=engine:15000000TiB", "--line", "b=engine:15000000TiB");
+    assert_one_line_error(2);
+    assert_holds(result.err, "64 bits");
+}
+
 static void a_model_without_a_trained_context_needs_max_seq_len(void **state)
 {
     (void)state;
@@ -466,6 +477,7 @@ int main(void)
         cmocka_unit_test(flags_reach_the_planner),
         cmocka_unit_test(a_smaller_promise_lets_a_tight_budget_fit),
         cmocka_unit_test(without_workspaces_only_the_callers_own_lines_are_left),
+        cmocka_unit_test(a_load_beyond_64_bits_is_bad_usage),
         cmocka_unit_test(a_model_without_a_trained_context_needs_max_seq_len),
         cmocka_unit_test(a_profile_file_sets_charges_and_granule),
         cmocka_unit_test(a_bad_profile_file_is_named_with_its_key),
