@@ -1,4 +1,5 @@
-/* cmd_cache_sim.c - `impmem cache-sim`: hit rates of a prefix cache over a trace, beside exact LRU and the clairvoyant bound. */
+/* cmd_cache_sim.c - `impmem cache-sim`: hit rates of a prefix cache over a trace, beside exact LRU and the clairvoyant
+ * bound. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -58,7 +58,8 @@ static uint32_t table_number(id_table *table, uint64_t id, uint32_t next)
     return table->number[place];
 }
 
-/* Sets block[], n_blocks and n_unchained. `before` has n_slots entries: the block before each block at its first appearance. */
+/* Sets block[], n_blocks and n_unchained. `before` has n_slots entries: the block before each block at its first
+ * appearance. */
 static void number_blocks(sim_workload *w, id_table *table, uint32_t *before)
 {
     for (uint32_t r = 0; r < w->n_requests; r++) {

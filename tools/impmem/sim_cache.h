@@ -1,8 +1,8 @@
 /* sim_cache.h - the prefix cache alone, driven by a trace: which share of the prompts' blocks would it have held?
  *
- * One request after the other: a policy counts the leading run of the prompt's blocks that it holds, takes in the whole prompt,
- * and is then down to its capacity again, tails of chains before their heads. Nothing else takes room: no running sequence, no
- * output. docs/cache-sim.md says what follows from that.
+ * One request after the other: a policy counts the leading run of the prompt's blocks that it holds, takes in the whole
+ * prompt, and is then down to its capacity again, tails of chains before their heads. Nothing else takes room: no running
+ * sequence, no output. docs/cache-sim.md says what follows from that.
  */
 #ifndef IMPMEM_COMMAND_SIM_CACHE_H
 #define IMPMEM_COMMAND_SIM_CACHE_H
@@ -41,8 +41,8 @@ typedef struct sim_policy {
 
 /* The exact least recently used block goes first. A prompt is touched tail first, so that its head is the most recent. */
 extern const sim_policy sim_policy_lru;
-/* The block whose next use is farthest in the future goes first; of one prompt's, the tail. No policy does better on a trace
- * without unchained blocks. */
+/* The block whose next use is farthest in the future goes first; of one prompt's, the tail. No policy does better on a
+ * trace without unchained blocks. */
 extern const sim_policy sim_policy_bound;
 
 /* Every policy that --policy takes; NULL behind the last. */

@@ -1,9 +1,10 @@
 /* sim_cache_bound.c - the clairvoyant policy: what is kept is what will be used soonest.
  *
- * Why it is a bound. Between two uses of a block, keeping it costs one place in every gap between requests and earns one hit.
- * Choosing the most such intervals with at most N in any gap is solved by dropping, wherever there are too many, those that end
- * last. In a trace of prefixes a block's predecessors are used whenever it is, hence no later than it is, and of those with the
- * same next use the tail is dropped first: so what is held is always whole prefixes, and every hit lies in a leading run.
+ * Why it is a bound. Between two uses of a block, keeping it costs one place in every gap between requests and earns one
+ * hit. Choosing the most such intervals with at most N in any gap is solved by dropping, wherever there are too many, those
+ * that end last. In a trace of prefixes a block's predecessors are used whenever it is, hence no later than it is, and of
+ * those with the same next use the tail is dropped first: so what is held is always whole prefixes, and every hit lies in a
+ * leading run.
  */
 #include <stdlib.h>
 

@@ -80,8 +80,8 @@ void trace_free(trace *t)
     memset(t, 0, sizeof *t);
 }
 
-/* A bijection of 64-bit words in which every bit of the input reaches every bit of the output: SplitMix64's finalizer (Steele,
- * Lea and Flood, OOPSLA 2014, with Stafford's constants). */
+/* A bijection of 64-bit words in which every bit of the input reaches every bit of the output: SplitMix64's finalizer
+ * (Steele, Lea and Flood, OOPSLA 2014, with Stafford's constants). */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

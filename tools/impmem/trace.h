@@ -1,4 +1,5 @@
-/* trace.h - request traces: Mooncake JSONL (prompts as numbered blocks, so that sharing is seen) and Azure CSV (lengths only).
+/* trace.h - request traces: Mooncake JSONL (prompts as numbered blocks, so that sharing is seen) and Azure CSV (lengths
+ * only).
  *
  *   trace t;
  *   impmem_error why = IMPMEM_ERROR_INIT;
@@ -6,8 +7,8 @@
  *   for (uint64_t r = 0; r < t.n_requests; r++) use(t.ids + t.requests[r].first_id, t.requests[r].n_ids);
  *   trace_free(&t);
  *
- * The format is told by the content, not by the name. A reader streams: it holds one line and one request. A malformed file is
- * an error whose subject is FILE:LINE and whose message names the key, what was found and what was expected.
+ * The format is told by the content, not by the name. A reader streams: it holds one line and one request. A malformed file
+ * is an error whose subject is FILE:LINE and whose message names the key, what was found and what was expected.
  */
 #ifndef IMPMEM_COMMAND_TRACE_H
 #define IMPMEM_COMMAND_TRACE_H
@@ -34,8 +35,8 @@ typedef struct trace_record {
     uint64_t time_ns; /* Mooncake: as in the file; Azure: since the first request. Never before the previous request's */
     uint32_t input_tokens;
     uint32_t output_tokens;
-    /* The prompt's blocks. The last id may stand for a partial block (the remainder of the prompt), or the remainder may have
-     * no id at all: files do either. */
+    /* The prompt's blocks. The last id may stand for a partial block (the remainder of the prompt), or the remainder may
+     * have no id at all: files do either. */
     const uint64_t *ids; /* the reader's; valid until its next call */
     uint32_t n_ids;
 } trace_record;
@@ -73,8 +74,8 @@ typedef struct trace {
 IMPMEM_NODISCARD impmem_status trace_load(const char *path, uint32_t block_tokens, trace *out, impmem_error *why);
 void trace_free(trace *t); /* leaves it zeroed; a zeroed one is fine */
 
-/* Token j of the block with this id. A block's first two tokens are the id itself, low half first, so blocks of two tokens and
- * more are equal exactly when their ids are; the tokens after them are a hash of (id, j). */
+/* Token j of the block with this id. A block's first two tokens are the id itself, low half first, so blocks of two tokens
+ * and more are equal exactly when their ids are; the tokens after them are a hash of (id, j). */
 uint32_t trace_block_token(uint64_t id, uint32_t j);
 
 /* Writes the first n tokens of request `request`'s prompt; n is at most its input_tokens. Tokens beyond the last id are the

@@ -23,8 +23,8 @@ typedef struct trace_line {
     uint32_t n_ids;
 } trace_line;
 
-/* Fills `why` with FILE:LINE as its subject; a path that is too long for that is left to the caller and the line is named in
- * the message. */
+/* Fills `why` with FILE:LINE as its subject; a path that is too long for that is left to the caller and the line is named
+ * in the message. */
 impmem_status trace_refuse(const trace_line *line, impmem_error *why, impmem_status status, const char *fmt, ...)
     IMPMEM_PRINTF(4, 5);
 

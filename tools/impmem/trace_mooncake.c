@@ -1,5 +1,5 @@
-/* trace_mooncake.c - one line of a Mooncake trace. Traces in the same form that give the time as `arrival_time_ns` are read too;
- * keys that are not needed are ignored.
+/* trace_mooncake.c - one line of a Mooncake trace. Traces in the same form that give the time as `arrival_time_ns` are read
+ * too; keys that are not needed are ignored.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -18,8 +18,12 @@ static const char *describe(const json_t *value, char *buffer, size_t capacity)
     case JSON_TRUE: return "true";
     case JSON_FALSE: return "false";
     case JSON_NULL: return "null";
-    case JSON_INTEGER: snprintf(buffer, capacity, "%" JSON_INTEGER_FORMAT, json_integer_value(value)); return buffer;
-    case JSON_REAL: snprintf(buffer, capacity, "%.17g", json_real_value(value)); return buffer;
+    case JSON_INTEGER:
+    case JSON_REAL: {
+        size_t n = json_dumpb(value, buffer, capacity - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+        buffer[n < capacity ? n : 0] = '\0';
+        return buffer;
+    }
     case JSON_STRING:
         snprintf(buffer, capacity, "\"%.*s\"", TRACE_EXCERPT(json_string_value(value), json_string_length(value)));
         return buffer;

@@ -1,5 +1,5 @@
-/* trace_read.c - the streaming reader of traces: lines of bounded length, the format told from the first of them, and the order
- * of the requests.
+/* trace_read.c - the streaming reader of traces: lines of bounded length, the format told from the first of them, and the
+ * order of the requests.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -163,13 +163,14 @@ impmem_status trace_reader_open(const char *path, uint32_t block_tokens, trace_r
     reader->format = TRACE_MOONCAKE;
     reader->line.block_tokens = block_tokens ? block_tokens : TRACE_DEFAULT_BLOCK_TOKENS;
     reader->path = malloc(strlen(path) + 1);
-    if (!reader->path) st = impmem__error_set(why, IMPMEM_ERR_OUT_OF_HOST_MEMORY, path, "out of host memory");
-    if (!st) {
+    if (reader->path) {
         memcpy(reader->path, path, strlen(path) + 1);
         reader->line.path = reader->path;
         reader->file = fopen(path, "rb");
         if (!reader->file)
-            st = impmem__error_set(why, IMPMEM_ERR_IO, path, "can't be opened for reading (error %d)", errno);
+            st = impmem__error_set(why, IMPMEM_ERR_IO, path, "can't be opened for reading: %s", strerror(errno));
+    } else {
+        st = impmem__error_set(why, IMPMEM_ERR_OUT_OF_HOST_MEMORY, path, "out of host memory");
     }
     if (!st) st = detect(reader, why);
     if (st) {
