@@ -1,0 +1,243 @@
+/* A config.json, alone or in its directory, into a model: which of its objects describes the language model, its keys through the
+ * face that both formats share, and the size of its weights. */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "model/hf.h"
+
+static void to_value(const json_t *from, impmem__value *out)
+{
+    memset(out, 0, sizeof *out);
+    if (!from) return;
+    out->item = from;
+    switch (json_typeof(from)) {
+    case JSON_NULL: out->null = true; break;
+    case JSON_INTEGER:
+        out->kind = IMPMEM__INT;
+        out->integer = json_integer_value(from);
+        break;
+    case JSON_REAL:
+        out->kind = IMPMEM__REAL;
+        out->real = json_real_value(from);
+        break;
+    case JSON_STRING:
+        out->kind = IMPMEM__TEXT;
+        out->text = json_string_value(from);
+        break;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        out->kind = IMPMEM__BOOL;
+        out->integer = json_is_true(from);
+        break;
+    case JSON_ARRAY:
+        out->kind = IMPMEM__ARRAY;
+        out->count = json_array_size(from);
+        break;
+    case JSON_OBJECT: out->kind = IMPMEM__OBJECT; break;
+    }
+}
+
+static void find_key(const void *self, const char *name, impmem__value *out)
+{
+    to_value(json_object_get(self, name), out);
+}
+
+static void array_item(const impmem__value *array, uint64_t index, impmem__value *out)
+{
+    to_value(json_array_get(array->item, (size_t)index), out);
+}
+
+/* Multimodal configs keep the language model in an object of its own. */
+static impmem_status find_text(json_t *root, const impmem__diag *diag, json_t **out)
+{
+    static const char *const names[] = {"text_config", "language_config", "llm_config"};
+    *out = root;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        json_t *nested = json_object_get(root, names[i]);
+        if (!nested || json_is_null(nested)) continue;
+        if (!json_is_object(nested)) {
+            return impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "key '%s': found no object, expected one", names[i]);
+        }
+        *out = nested;
+        return IMPMEM_OK;
+    }
+    return IMPMEM_OK;
+}
+
+/* The inner model_type when it is known, else the outer one. */
+static impmem_status find_arch(impmem__reading *reading, const json_t *root, const json_t *text, const char **out_name)
+{
+    const char *inner = json_string_value(json_object_get(text, "model_type"));
+    const char *outer = json_string_value(json_object_get(root, "model_type"));
+    const char *name = inner && impmem__arch_of_hf(inner) ? inner : outer && impmem__arch_of_hf(outer) ? outer : inner ? inner : outer;
+    if (!name) {
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET, "key 'model_type': found nothing, expected a string");
+    }
+    reading->arch = impmem__arch_of_hf(name);
+    *out_name = name;
+    if (reading->arch && reading->arch->refusal) return IMPMEM_OK;
+    if (json_is_true(json_object_get(text, "is_encoder_decoder")) || json_is_true(json_object_get(root, "is_encoder_decoder"))) {
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_UNKNOWN_ARCHITECTURE, IMPMEM__NO_OFFSET, "architecture '%.48s': is_encoder_decoder "
+                              "is true, and cross-attention is not planned by this version", name);
+    }
+    return IMPMEM_OK;
+}
+
+static void set_name(impmem_model_shape *shape, const char *path, const char *directory, const json_t *root)
+{
+    char work[512];
+    const char *from = json_string_value(json_object_get(root, "_name_or_path"));
+    if (!directory && from && from[0]) {
+        path = from;
+    } else if (directory) {
+        path = directory;
+    }
+    size_t length = strlen(path);
+    const char *start = length < sizeof work ? path : path + (length - sizeof work + 1);
+    (void)snprintf(work, sizeof work, "%s", start);
+    length = strlen(work);
+    while (length > 1 && work[length - 1] == '/') work[--length] = '\0';
+    static const char *const ends[] = {"/config.json", ".config.json", ".json"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t n = strlen(ends[i]);
+        if (length > n && strcmp(work + length - n, ends[i]) == 0) {
+            length -= n;
+            work[length] = '\0';
+            break;
+        }
+    }
+    const char *slash = strrchr(work, '/');
+    const char *last = slash && slash[1] ? slash + 1 : work;
+    (void)snprintf(shape->name, sizeof shape->name, "%.95s", strcmp(last, ".") == 0 ? shape->architecture : last);
+}
+
+/* A stated size that is far from what the geometry implies is worth a line. */
+static void compare(impmem_model *model, uint64_t stated, uint64_t estimated)
+{
+    uint64_t apart = stated > estimated ? stated - estimated : estimated - stated;
+    if (apart / 10 <= estimated / 100) return;
+    impmem__note(model, "weights: the files state %" PRIu64 " bytes, the geometry implies %" PRIu64, stated, estimated);
+}
+
+static impmem_status fill_weights(impmem__reading *reading, json_t *root, json_t *text, const char *directory)
+{
+    impmem_model_shape *shape = &reading->model->shape;
+    json_t *extra = NULL;
+    impmem_status st = IMPMEM_OK;
+    bool found = false;
+    const char *format = "config.json";
+    uint64_t stated = 0, tensors = 0;
+    if (directory) {
+        st = impmem__weights_stated(directory, reading->diag.why, &stated, &tensors, &format, &found);
+        size_t bytes = strlen(directory) + sizeof "/hf_quant_config.json";
+        char *path = malloc(bytes);
+        struct stat info;
+        if (!st && !path) st = impmem__refuse(&reading->diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for a path");
+        if (!st) {
+            (void)snprintf(path, bytes, "%s/hf_quant_config.json", directory);
+            impmem__diag own = {path, reading->diag.why};
+            if (lstat(path, &info) == 0) st = impmem__json_file(&own, IMPMEM__HF_MAX_CONFIG, &extra);
+        }
+        free(path);
+    }
+    impmem__storage storage;
+    uint64_t estimated = 0, largest = 0;
+    if (!st) st = impmem__storage_read(reading, root, text, extra, &storage);
+    if (!st) st = impmem__weights_estimate(reading, root, text, &storage, &estimated, &largest);
+    json_decref(extra);
+    if (st) return st;
+    shape->weight_bytes = found ? stated : estimated;
+    shape->weight_source = found ? IMPMEM_SOURCE_READ : IMPMEM_SOURCE_ESTIMATED;
+    shape->n_tensors = tensors;
+    shape->largest_weight_elements = largest;
+    reading->model->format = found ? format : "config.json";
+    if (found) {
+        compare(reading->model, stated, estimated);
+        return IMPMEM_OK;
+    }
+    impmem__note(reading->model, "weights: %" PRIu64 " bytes estimated from geometry and dtype", estimated);
+    if (json_is_object(json_object_get(root, "vision_config")) || json_is_object(json_object_get(root, "audio_config"))) {
+        impmem__note(reading->model, "weights: vision and audio towers are not in the estimate");
+    }
+    uint32_t extra_layers = 0;
+    st = impmem__key_u32(reading, "num_nextn_predict_layers", 0, IMPMEM_MAX_LAYERS, &extra_layers, NULL);
+    if (!st && extra_layers > 0) {
+        impmem__note(reading->model, "weights: %u multi-token-prediction layers are not in the estimate", extra_layers);
+    }
+    return st;
+}
+
+static impmem_status fill(json_t *root, const char *path, const char *directory, impmem_model *model, impmem_error *why)
+{
+    impmem__diag diag = {path, why};
+    json_t *text = NULL;
+    impmem_status st = find_text(root, &diag, &text);
+    if (st) return st;
+    impmem__reading *reading = calloc(1, sizeof *reading);
+    if (!reading) return impmem__refuse(&diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for the figures");
+    const char *arch = "";
+    reading->diag = diag;
+    reading->model = model;
+    reading->keys = (impmem__keys){find_key, array_item, text, "", false};
+    st = find_arch(reading, root, text, &arch);
+    if (!st) {
+        (void)snprintf(model->shape.architecture, sizeof model->shape.architecture, "%.47s", arch);
+        set_name(&model->shape, path, directory, root);
+        st = impmem__arch_check(reading, arch);
+    }
+    if (!st) st = impmem__facts_read(reading);
+    if (!st) st = impmem__shape_fill(reading);
+    if (!st) st = fill_weights(reading, root, text, directory);
+    free(reading);
+    return st;
+}
+
+static impmem_status read_config(const char *path, const char *directory, impmem_model *model, impmem_error *why)
+{
+    impmem__diag diag = {path, why};
+    json_t *root = NULL;
+    impmem_status st = impmem__json_file(&diag, IMPMEM__HF_MAX_CONFIG, &root);
+    if (st) return st;
+    st = fill(root, path, directory, model, why);
+    json_decref(root);
+    return st;
+}
+
+impmem_status impmem__hf_read_config(const char *path, impmem_model *model, impmem_error *why)
+{
+    return read_config(path, NULL, model, why);
+}
+
+impmem_status impmem__hf_read_text(const char *text, uint64_t bytes, const char *path, impmem_model *model, impmem_error *why)
+{
+    impmem__diag diag = {path, why};
+    json_t *root = NULL;
+    impmem_status st = impmem__json_parse(text, bytes, &diag, &root);
+    if (st) return st;
+    st = fill(root, path, NULL, model, why);
+    json_decref(root);
+    return st;
+}
+
+impmem_status impmem__hf_read_directory(const char *path, impmem_model *model, impmem_error *why)
+{
+    impmem__diag diag = {path, why};
+    size_t bytes = strlen(path) + sizeof "/config.json";
+    char *config = malloc(bytes);
+    if (!config) return impmem__refuse(&diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for a path");
+    (void)snprintf(config, bytes, "%s/config.json", path);
+    struct stat info;
+    impmem_status st;
+    if (lstat(config, &info) != 0) {
+        st = impmem__refuse(&diag, IMPMEM_ERR_IO, IMPMEM__NO_OFFSET, "a directory without config.json, expected one, or the path of a .gguf "
+                            "file");
+    } else {
+        st = read_config(config, path, model, why);
+    }
+    free(config);
+    return st;
+}

@@ -1,0 +1,149 @@
+/* Bytes of a regular file, front to back through one buffer, never more than asked; or bytes in memory. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "model/internal.h"
+
+impmem_status impmem__source_open(impmem__source *source, const impmem__diag *diag)
+{
+    source->fd = -1;
+    source->memory = NULL;
+    source->size = source->pos = source->buffer_at = 0;
+    source->buffer_bytes = 0;
+    /* Non-blocking, or opening a FIFO would wait for a writer. */
+    int fd = open(diag->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return impmem__refuse(diag, IMPMEM_ERR_IO, IMPMEM__NO_OFFSET, "can't be opened: %s", strerror(errno));
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        int code = errno;
+        (void)close(fd);
+        return impmem__refuse(diag, IMPMEM_ERR_IO, IMPMEM__NO_OFFSET, "can't be looked at: %s", strerror(code));
+    }
+    if (!S_ISREG(info.st_mode)) {
+        (void)close(fd);
+        const char *what = S_ISDIR(info.st_mode)    ? "a directory"
+                           : S_ISFIFO(info.st_mode) ? "a FIFO"
+                           : S_ISCHR(info.st_mode)  ? "a character device"
+                                                    : "no regular file";
+        return impmem__refuse(diag, IMPMEM_ERR_IO, IMPMEM__NO_OFFSET, "is %s, expected a regular file", what);
+    }
+    source->fd = fd;
+    source->size = (uint64_t)info.st_size;
+    return IMPMEM_OK;
+}
+
+void impmem__source_memory(impmem__source *source, const void *bytes, uint64_t size)
+{
+    source->fd = -1;
+    source->memory = bytes;
+    source->size = size;
+    source->pos = source->buffer_at = 0;
+    source->buffer_bytes = 0;
+}
+
+void impmem__source_close(impmem__source *source)
+{
+    if (source->fd >= 0) (void)close(source->fd);
+    source->fd = -1;
+}
+
+uint64_t impmem__source_left(const impmem__source *source)
+{
+    return source->size - source->pos;
+}
+
+static impmem_status truncated(const impmem__source *source, uint64_t bytes, const char *what, const impmem__diag *diag)
+{
+    return impmem__refuse(diag, IMPMEM_ERR_TRUNCATED, source->pos,
+                          "the file ends inside %s at byte %" PRIu64 ": found %" PRIu64 " bytes, expected %" PRIu64, what,
+                          source->pos, impmem__source_left(source), bytes);
+}
+
+static impmem_status refill(impmem__source *source, const impmem__diag *diag)
+{
+    for (;;) {
+        ssize_t n = pread(source->fd, source->buffer, sizeof source->buffer, (off_t)source->pos);
+        if (n > 0) {
+            source->buffer_at = source->pos;
+            source->buffer_bytes = (uint32_t)n;
+            return IMPMEM_OK;
+        }
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return impmem__refuse(diag, IMPMEM_ERR_IO, source->pos, "reading failed: %s", strerror(errno));
+        return impmem__refuse(diag, IMPMEM_ERR_TRUNCATED, source->pos, "the file became shorter while it was read");
+    }
+}
+
+impmem_status impmem__source_read(impmem__source *source, void *to, uint64_t bytes, const char *what, const impmem__diag *diag)
+{
+    if (bytes > impmem__source_left(source)) return truncated(source, bytes, what, diag);
+    if (source->memory) {
+        if (bytes) memcpy(to, source->memory + source->pos, (size_t)bytes);
+        source->pos += bytes;
+        return IMPMEM_OK;
+    }
+    unsigned char *at = to;
+    while (bytes > 0) {
+        uint64_t inside = source->pos - source->buffer_at;
+        if (source->pos < source->buffer_at || inside >= source->buffer_bytes) {
+            impmem_status st = refill(source, diag);
+            if (st) return st;
+            inside = 0;
+        }
+        uint64_t n = source->buffer_bytes - inside;
+        if (n > bytes) n = bytes;
+        memcpy(at, source->buffer + inside, (size_t)n);
+        at += n;
+        source->pos += n;
+        bytes -= n;
+    }
+    return IMPMEM_OK;
+}
+
+impmem_status impmem__source_skip(impmem__source *source, uint64_t bytes, const char *what, const impmem__diag *diag)
+{
+    if (bytes > impmem__source_left(source)) return truncated(source, bytes, what, diag);
+    source->pos += bytes;
+    return IMPMEM_OK;
+}
+
+impmem_status impmem__slurp(const impmem__diag *diag, uint64_t max_bytes, char **out_text, uint64_t *out_bytes)
+{
+    impmem__source *source = malloc(sizeof *source);
+    if (!source) return impmem__refuse(diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for a buffer");
+    char *text = NULL;
+    uint64_t bytes = 0;
+    impmem_status st = impmem__source_open(source, diag);
+    if (!st) {
+        bytes = source->size;
+        if (bytes > max_bytes) {
+            st = impmem__refuse(diag, IMPMEM_ERR_TOO_LARGE, IMPMEM__NO_OFFSET,
+                                "has %" PRIu64 " bytes, expected at most %" PRIu64, bytes, max_bytes);
+        } else {
+            text = malloc((size_t)bytes + 1);
+            if (!text) {
+                st = impmem__refuse(diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for %" PRIu64 " bytes",
+                                    bytes);
+            } else {
+                st = impmem__source_read(source, text, bytes, "the text", diag);
+            }
+        }
+        impmem__source_close(source);
+    }
+    free(source);
+    if (st) {
+        free(text);
+        return st;
+    }
+    text[bytes] = '\0';
+    *out_text = text;
+    *out_bytes = bytes;
+    return IMPMEM_OK;
+}
