@@ -78,13 +78,12 @@ static void sift_down(bound_cache *bound, uint32_t place, uint32_t block)
     put(bound, place, block);
 }
 
+/* A block that is held already was due at this very request or earlier in this prompt, so its urgency only grows. */
 static void hold(bound_cache *bound, uint32_t block, uint64_t urgency)
 {
-    uint64_t before = bound->urgency[block];
     bound->urgency[block] = urgency;
     if (bound->place[block] == SIM_NONE) sift_up(bound, bound->n_held++, block);
-    else if (urgency > before) sift_up(bound, bound->place[block], block);
-    else sift_down(bound, bound->place[block], block);
+    else sift_up(bound, bound->place[block], block);
 }
 
 static void drop_top(bound_cache *bound)

@@ -74,6 +74,20 @@ static void a_workload_numbers_blocks_and_knows_their_next_uses(void **state)
     assert_null(w.block);
 }
 
+static void a_block_that_a_prompt_holds_twice_is_not_its_own_next_use(void **state)
+{
+    (void)state;
+    begin(&s);
+    PROMPT(&s, 1, 2, 1);
+    PROMPT(&s, 1);
+    sim_workload w;
+    impmem_error why = IMPMEM_ERROR_INIT;
+    assert_int_equal(sim_workload_open(&s.t, &w, &why), IMPMEM_OK);
+    static const uint32_t next_use[] = {1, SIM_NONE, 1, SIM_NONE};
+    assert_memory_equal(w.next_use, next_use, sizeof next_use);
+    sim_workload_close(&w);
+}
+
 static void a_block_that_follows_another_one_is_counted_as_unchained(void **state)
 {
     (void)state;
@@ -362,6 +376,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_workload_numbers_blocks_and_knows_their_next_uses),
+        cmocka_unit_test(a_block_that_a_prompt_holds_twice_is_not_its_own_next_use),
         cmocka_unit_test(a_block_that_follows_another_one_is_counted_as_unchained),
         cmocka_unit_test(a_trace_too_large_for_32_bit_numbers_is_refused),
         cmocka_unit_test(lru_keeps_the_head_of_a_prompt_that_is_longer_than_the_cache),
