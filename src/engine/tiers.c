@@ -32,10 +32,11 @@ static impmem_status take_region(impmem_engine *engine, uint32_t index, impmem_e
     info.bytes = planned->bytes;
     info.tag = planned->tag;
     info.line = planned->line;
-    info.n_shares = collect_shares(&engine->plan, index, shares);
-    info.shares = shares;
+    /* What grows has one line, its rounding included; commits are charged to it as they come. */
     if (planned->growable && engine->backends.grow)
         return impmem_backend_reserve(engine->backends.grow, &info, &engine->region[index], why);
+    info.n_shares = collect_shares(&engine->plan, index, shares);
+    info.shares = shares;
     return impmem_backend_acquire(engine->backends.fixed, &info, &engine->region[index], why);
 }
 
