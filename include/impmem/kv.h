@@ -14,7 +14,8 @@
  *   impmem_kv_release(kv, &seq);                   done, cancelled, failed: one path, exactly once
  *
  * A block belongs to its pool; sequences and cache entries hold references of their own (holder SEQUENCE and CACHE). Evicting an
- * entry drops the cache's reference only. free + live == total and live == in sequences + cached only, after every operation.
+ * entry drops the cache's reference only. free + live == total and live == in sequences + cached only, after every operation;
+ * and promised <= free + reclaimable, so that what was admitted can always be taken.
  *
  * Two keys, never one: the INDEX HASH (XXH3 with the ledger's seed) finds a candidate fast and decides nothing; a hit compares
  * the whole key: namespace, parent entry by id and generation, and the block's tokens. So a hash collision is never a hit. The
@@ -50,15 +51,16 @@ typedef struct impmem_kv_options {
     uint32_t size;
     uint32_t version;           /* 1 */
     struct {
-        impmem_block_pool *pool;  /* outlives the KV manager; used by nothing else while it is open */
-        uint32_t window_tokens;   /* 0 = full attention. Group 0 is the full one when any layer is full */
-        uint32_t in_flight_tokens;/* of a window group: the largest prefill chunk */
+        impmem_block_pool *pool;   /* outlives the KV manager; used by nothing else while it is open (growing it is fine) */
+        uint32_t window_tokens;    /* 0 = full attention. Group 0 is the full one when any layer is full */
+        uint32_t in_flight_tokens; /* of a window group: the largest prefill chunk. A longer append may be CAPACITY */
     } group[IMPMEM_KV_MAX_GROUPS];
     uint32_t n_groups;
     uint32_t block_tokens;      /* > 0 */
     uint32_t max_sequences;     /* at once */
     uint32_t max_seq_tokens;
-    uint32_t cache_entries;     /* most blocks the prefix cache can name; 0 = all of group 0; see `no_prefix_cache` */
+    uint32_t cache_entries;     /* most blocks the prefix cache can name; 0 = all of group 0. When all are used the oldest
+                                   reclaimable one makes place. See `no_prefix_cache` */
     bool no_prefix_cache;
     uint32_t index_hash_bits;   /* 0 = 64; fewer only to test collisions */
     uint32_t chain_cap;         /* probes of one lookup beyond which a new entry is not cached; 0 = 64 */
@@ -66,11 +68,14 @@ typedef struct impmem_kv_options {
 } impmem_kv_options;
 #define IMPMEM_KV_OPTIONS_INIT { sizeof(impmem_kv_options), 1, { { NULL, 0, 0 } }, 0, 0, 0, 0, 0, false, 0, 0, 0 }
 
-/* Exact host bytes of the tables that open takes, for the planner. */
+/* Exact host bytes of the tables that open takes, for the planner. Where there is no pool yet, leave it NULL and let
+ * cache_entries say the max_blocks that group 0's pool will have. INVALID_ARGUMENT, VERSION, OVERFLOW. */
 IMPMEM_NODISCARD impmem_status impmem_kv_control_bytes(const impmem_kv_options *options, uint64_t *out_bytes);
+/* INVALID_ARGUMENT, VERSION, OVERFLOW, BUSY (a pool has live or reserved blocks), and what the ledger answers when asked for the
+ * tables: OUT_OF_HOST_MEMORY, BUDGET_EXCEEDED, SERVING, CAPTURING. */
 IMPMEM_NODISCARD impmem_status impmem_kv_open(impmem_ledger *ledger, const impmem_kv_options *options, impmem_kv **out,
                                               impmem_error *why);
-/* LIVE_HOLDERS while sequences live, naming the first owner; cached blocks are dropped. NULL is fine. */
+/* LIVE_HOLDERS while sequences or holds live, naming the first owner; cached blocks are dropped. NULL is fine. */
 IMPMEM_NODISCARD impmem_status impmem_kv_close(impmem_kv **kv, impmem_error *why);
 
 /* The namespace of a chain: two requests share blocks only when both fields are equal. Length-tagged, so equal bytes in
@@ -100,27 +105,33 @@ typedef struct impmem_kv_admission {
     uint32_t need_tokens;       /* prompt + max_new */
     uint32_t most_tokens;       /* the most that one sequence can ever have */
     uint64_t need_blocks;       /* new ones, group 0 */
-    uint64_t available_blocks;  /* free + reclaimable - promised, group 0, before this request */
+    uint64_t available_blocks;  /* free + reclaimable + not grown yet - promised, group 0, before this
+                                   request */
 } impmem_kv_admission;
 
-/* All or nothing over all groups. *admission (nullable) is written in every case but INVALID_ARGUMENT.
+/* All or nothing over all groups. *admission (nullable) is written in every case but INVALID_ARGUMENT and VERSION.
  *   NEVER_FITS  larger than max_seq_tokens or than a whole empty pool
  *   CAPACITY    not now: blocks or sequence slots are held by others; nothing changed
- * Cached blocks count as available: they are reclaimed, oldest tail first, only when a block is really taken. */
+ * Cached blocks count as available: they are reclaimed, oldest tail first, only when a block is really taken. A growable pool
+ * grows here as far as the promise needs, so that later appends depend on no driver. */
 IMPMEM_NODISCARD impmem_status impmem_kv_admit(impmem_kv *kv, const impmem_kv_request *request, impmem_sequence *out,
                                                impmem_kv_admission *admission, impmem_error *why);
 
-/* n more tokens: takes blocks when one begins. Within what admit promised it can't run dry; beyond it CAPACITY, nothing
- * changed. Window groups drop blocks that have left the window. STALE. */
+/* n more tokens: takes blocks when one begins. Within what admit promised it can't run dry; beyond it takes only what is
+ * promised to nobody, else CAPACITY, nothing changed. When a block begins, window groups give up those that have left the
+ * window of the tokens from here on. STALE. */
 IMPMEM_NODISCARD impmem_status impmem_kv_append(impmem_kv *kv, impmem_sequence seq, uint32_t n_tokens);
-/* Keep the first n tokens; whole blocks above go back and are promised again. INVALID_ARGUMENT: longer than the sequence, or
- * into a window that is gone. Entries already published keep their blocks. */
+/* Keep the first n tokens; whole blocks above go back and are promised again. Entries already published keep their blocks.
+ * INVALID_ARGUMENT: longer than the sequence; into a window that is gone; or into the middle of a block that is published,
+ * shared or held, which the next append would overwrite (cut at its start instead). CAPACITY: blocks above n are shared and
+ * stay taken, and as many can't be promised anew. STALE. Nothing changed on failure. */
 IMPMEM_NODISCARD impmem_status impmem_kv_truncate(impmem_kv *kv, impmem_sequence seq, uint32_t n_tokens);
 /* The first n tokens' KV is written: their whole blocks may be hit from now on. `tokens` are all n; what is published already is
  * skipped, and a chain that another sequence published first stays the only one. Idempotent. INVALID_ARGUMENT: n longer than
- * the sequence, or different tokens than the cached prefix. A full cache or chain cap stops caching, never fails. */
+ * the sequence, or different tokens than those published before. STALE. A full cache or chain cap stops caching, never fails.
+ * Reads all n tokens: call it when a block has filled rather than at every step. */
 IMPMEM_NODISCARD impmem_status impmem_kv_publish(impmem_kv *kv, impmem_sequence seq, const uint32_t *tokens, uint32_t n_tokens);
-/* Drops every reference and promise, zeroes *seq. Published blocks stay cached, reclaimable. None is IMPMEM_OK. */
+/* Drops every reference and promise, zeroes *seq. Published blocks stay cached, reclaimable. None is IMPMEM_OK. STALE. */
 IMPMEM_NODISCARD impmem_status impmem_kv_release(impmem_kv *kv, impmem_sequence *seq);
 
 /* Cached tokens that a prompt would hit now; no side effects. */
@@ -130,18 +141,26 @@ IMPMEM_NODISCARD impmem_status impmem_kv_lookup(const impmem_kv *kv, const impme
 uint32_t impmem_kv_evict(impmem_kv *kv, uint32_t n);
 
 uint32_t impmem_kv_tokens(const impmem_kv *kv, impmem_sequence seq); /* 0 when stale */
-/* Block ids of a group by position; IMPMEM_NO_BLOCK where a window has passed. Valid until the sequence changes. */
+/* Block ids of a group by position; IMPMEM_NO_BLOCK where a window has passed. Valid until the sequence changes. STALE. */
 IMPMEM_NODISCARD impmem_status impmem_kv_block_table(const impmem_kv *kv, impmem_sequence seq, uint32_t group,
                                                      const uint32_t **out_ids, uint32_t *out_n);
+
+/* A reference of its own on the block at `position`, for a copy that is still running or a pin: the block is not handed out
+ * again before impmem_kv_unhold, whatever becomes of the sequence. `holder` is PIN, TRANSFER or OTHER. UNSUPPORTED: window
+ * blocks are not shared. NOT_FOUND: no such position. STALE; EXHAUSTED (the pool's extra_refs are used up). */
+IMPMEM_NODISCARD impmem_status impmem_kv_hold(impmem_kv *kv, impmem_sequence seq, uint32_t group, uint32_t position,
+                                              impmem_holder holder, uint64_t owner, impmem_block_ref *out);
+/* Not impmem_block_drop, which the cache would not hear of. Zeroes *ref; none is IMPMEM_OK. STALE and FOREIGN change nothing. */
+IMPMEM_NODISCARD impmem_status impmem_kv_unhold(impmem_kv *kv, uint32_t group, impmem_block_ref *ref);
 
 /* X(name, text): one table for struct, text and JSON. All blocks are group 0's unless said. */
 #define IMPMEM_KV_STATS_MAP(X)                                                                                        \
     X(sequences, "sequences admitted and not released")                                                               \
     X(total_blocks, "blocks in the pool")                                                                             \
     X(free_blocks, "free blocks")                                                                                     \
-    X(sequence_blocks, "blocks held by at least one sequence")                                                        \
+    X(sequence_blocks, "blocks held by at least one sequence or hold")                                                \
     X(cached_blocks, "blocks held by the prefix cache, in use or not")                                                \
-    X(reclaimable_blocks, "cached blocks that no sequence holds")                                                     \
+    X(reclaimable_blocks, "cached blocks that neither a sequence nor a held child needs")                             \
     X(promised_blocks, "blocks that admitted sequences may still take")                                               \
     X(admissions, "requests admitted")                                                                                \
     X(refused_never, "requests that can never fit")                                                                   \
@@ -173,8 +192,9 @@ IMPMEM_NODISCARD impmem_status impmem_kv_check(const impmem_kv *kv, impmem_error
 
 typedef struct impmem_content_key { unsigned char bytes[24]; } impmem_content_key; /* version, 7 zero bytes, 16-byte digest */
 
-/* Key of block 0 with parent NULL, else of the block after `parent`. Same in every process and on every machine: XXH3-128,
- * seed 0, over a little-endian, length-tagged encoding that docs/kv.md specifies. */
+/* Key of block 0 with parent NULL, else of the block after `parent`, whose chain already says the namespace (name_space is
+ * then not read). Same in every process and on every machine: XXH3-128, seed 0, over a little-endian, length-tagged encoding
+ * that docs/kv.md specifies. INVALID_ARGUMENT (no tokens, a bad namespace, a parent that is no key), VERSION (a newer key). */
 IMPMEM_NODISCARD impmem_status impmem_content_key_of(const impmem_content_key *parent, const impmem_kv_namespace *name_space,
                                                      const uint32_t *tokens, uint32_t n_tokens, impmem_content_key *out);
 
