@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +35,7 @@ static impmem_status read_total(const json_t *value, const impmem__diag *diag, u
         return IMPMEM_OK;
     }
     double real = json_is_real(value) ? json_real_value(value) : 0;
-    if (real > 0 && real < 9007199254740992.0 && real == floor(real)) {
+    if (real > 0 && real < 9007199254740992.0 && real == (double)(uint64_t)real) {
         *out = (uint64_t)real;
         return IMPMEM_OK;
     }
