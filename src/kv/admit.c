@@ -31,7 +31,7 @@ impmem_status impmem_kv_lookup(const impmem_kv *kv, const impmem_kv_namespace *n
 typedef struct trial {
     impmem__kv_sequence *sequence;
     uint64_t owner;
-    uint32_t hits;       /* blocks to be shared from the cache, entries in kv->hit */
+    uint32_t hits; /* blocks to be shared from the cache, entries in kv->hit */
     uint32_t hit_limit;
     uint64_t need[IMPMEM_KV_MAX_GROUPS]; /* most blocks held at once */
 } trial;
@@ -56,7 +56,8 @@ static impmem_status promise_all(impmem_kv *kv, const trial *t, impmem_claim *cl
     for (uint32_t g = 0; g < kv->n_groups; g++) {
         if (to_promise(kv, t, g) > impmem__kv_available(kv, g)) return IMPMEM_ERR_CAPACITY;
     }
-    for (uint32_t g = 0; g < kv->n_groups && !st; g++) st = impmem_claim_add(claim, impmem__kv_promise(kv, g), to_promise(kv, t, g));
+    for (uint32_t g = 0; g < kv->n_groups && !st; g++)
+        st = impmem_claim_add(claim, impmem__kv_promise(kv, g), to_promise(kv, t, g));
     return st;
 }
 
@@ -121,14 +122,16 @@ static void seat(impmem_kv *kv, const trial *t, uint32_t root)
 static impmem_status check_request(const impmem_kv *kv, const impmem_kv_request *r, const impmem_sequence *out,
                                    impmem_error *why)
 {
-    if (!kv || !r || !out) return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT, "kv, request and out must not be NULL");
+    if (!kv || !r || !out)
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT, "kv, request and out must not be NULL");
     impmem_status st = impmem__options_check(r->size, r->version, sizeof *r, 1);
     if (st) return impmem__error_set(why, st, SUBJECT, "request version %u is not one that this library knows", r->version);
     if (!r->tokens || !r->n_tokens)
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT, "a request has at least one token");
     if (!impmem__kv_namespace_valid(&r->name_space))
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT,
-                                 "a namespace field is longer than %u bytes, or NULL with a length", IMPMEM__KV_NAMESPACE_FIELD);
+                                 "a namespace field is longer than %u bytes, or NULL with a length",
+                                 IMPMEM__KV_NAMESPACE_FIELD);
     return IMPMEM_OK;
 }
 
@@ -136,7 +139,8 @@ static impmem_status count_need(const impmem_kv *kv, uint32_t tokens, trial *t)
 {
     impmem_status st = IMPMEM_OK;
     for (uint32_t g = 0; g < kv->n_groups && !st; g++)
-        st = impmem_size_blocks_per_sequence(tokens, kv->block_tokens, kv->group[g].window, kv->group[g].in_flight, &t->need[g]);
+        st = impmem_size_blocks_per_sequence(tokens, kv->block_tokens, kv->group[g].window, kv->group[g].in_flight,
+                                             &t->need[g]);
     return st;
 }
 
@@ -145,9 +149,11 @@ static impmem_status refuse_now(impmem_kv *kv, const impmem_kv_admission *a, imp
     kv->refused_now++;
     if (kv->live_sequences == kv->max_sequences)
         return impmem__error_set(why, IMPMEM_ERR_CAPACITY, SUBJECT, "all %u sequences are in use", kv->max_sequences);
-    impmem_status st = impmem__error_set(why, IMPMEM_ERR_CAPACITY, SUBJECT, "%llu new blocks are needed, %llu are available",
+    impmem_status st = impmem__error_set(why, IMPMEM_ERR_CAPACITY, SUBJECT,
+                                         "%llu new blocks are needed, %llu are available",
                                          (unsigned long long)a->need_blocks, (unsigned long long)a->available_blocks);
-    impmem__error_hint(why, "the rest is held by or promised to %u sequences: try again when one is released", kv->live_sequences);
+    impmem__error_hint(why, "the rest is held by or promised to %u sequences: try again when one is released",
+                       kv->live_sequences);
     return st;
 }
 
@@ -161,8 +167,9 @@ static impmem_status admit(impmem_kv *kv, const impmem_kv_request *r, impmem_seq
     a->available_blocks = impmem__kv_available(kv, 0);
     if (need_tokens > kv->most_tokens) {
         kv->refused_never++;
-        impmem_status st = impmem__error_set(why, IMPMEM_ERR_NEVER_FITS, SUBJECT, "%llu tokens (%u prompt + %u new) are more than %u",
-                                             (unsigned long long)need_tokens, r->n_tokens, r->max_new_tokens, kv->most_tokens);
+        impmem_status st = impmem__error_set(
+            why, IMPMEM_ERR_NEVER_FITS, SUBJECT, "%llu tokens (%u prompt + %u new) are more than %u",
+            (unsigned long long)need_tokens, r->n_tokens, r->max_new_tokens, kv->most_tokens);
         impmem__error_hint(why, "no sequence can ever have more than %u tokens here", kv->most_tokens);
         return st;
     }
@@ -178,7 +185,8 @@ static impmem_status admit(impmem_kv *kv, const impmem_kv_request *r, impmem_seq
     uint32_t looked_up = 0;
     if (!kv->unsupported && !r->no_reuse) {
         looked_up = reusable_blocks(kv, r->n_tokens);
-        t.hits = impmem__kv_walk(kv, root, r->tokens, looked_up, kv->hit, kv->chain + impmem__kv_row(kv, t.sequence), &kv->collisions);
+        t.hits = impmem__kv_walk(kv, root, r->tokens, looked_up, kv->hit, kv->chain + impmem__kv_row(kv, t.sequence),
+                                 &kv->collisions);
     }
     a->need_blocks -= t.hits;
     st = take(kv, &t);
@@ -198,8 +206,8 @@ static impmem_status admit(impmem_kv *kv, const impmem_kv_request *r, impmem_seq
     return IMPMEM_OK;
 }
 
-impmem_status impmem_kv_admit(impmem_kv *kv, const impmem_kv_request *request, impmem_sequence *out, impmem_kv_admission *admission,
-                              impmem_error *why)
+impmem_status impmem_kv_admit(impmem_kv *kv, const impmem_kv_request *request, impmem_sequence *out,
+                              impmem_kv_admission *admission, impmem_error *why)
 {
     impmem_status st = check_request(kv, request, out, why);
     if (st) return st;

@@ -8,10 +8,8 @@ static void list_add_newest(impmem_kv *kv, uint32_t at)
     impmem__kv_entry *entry = &kv->entry[at];
     entry->newer = 0;
     entry->older = kv->newest;
-    if (kv->newest)
-        kv->entry[kv->newest].newer = at;
-    else
-        kv->oldest = at;
+    if (kv->newest) kv->entry[kv->newest].newer = at;
+    else kv->oldest = at;
     kv->newest = at;
     kv->reclaimable++;
 }
@@ -19,14 +17,10 @@ static void list_add_newest(impmem_kv *kv, uint32_t at)
 static void list_remove(impmem_kv *kv, uint32_t at)
 {
     impmem__kv_entry *entry = &kv->entry[at];
-    if (entry->newer)
-        kv->entry[entry->newer].older = entry->older;
-    else
-        kv->newest = entry->older;
-    if (entry->older)
-        kv->entry[entry->older].newer = entry->newer;
-    else
-        kv->oldest = entry->newer;
+    if (entry->newer) kv->entry[entry->newer].older = entry->older;
+    else kv->newest = entry->older;
+    if (entry->older) kv->entry[entry->older].newer = entry->newer;
+    else kv->oldest = entry->newer;
     kv->reclaimable--;
 }
 

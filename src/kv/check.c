@@ -44,15 +44,18 @@ static impmem_status check_sequences(const impmem_kv *kv, census *seen, impmem_e
         if (!s->live) continue;
         seen->sequences++;
         if (s->blocks != impmem__kv_blocks_of(kv, s->tokens))
-            return wrong(why, "blocks of the sequence with owner", s->owner, s->blocks, impmem__kv_blocks_of(kv, s->tokens));
+            return wrong(why, "blocks of the sequence with owner", s->owner, s->blocks,
+                         impmem__kv_blocks_of(kv, s->tokens));
         if (s->published > s->tokens / kv->block_tokens || s->bound > s->published)
-            return wrong(why, "published blocks of the sequence with owner", s->owner, s->published, s->tokens / kv->block_tokens);
+            return wrong(why, "published blocks of the sequence with owner", s->owner, s->published,
+                         s->tokens / kv->block_tokens);
         for (uint32_t g = 0; g < kv->n_groups; g++) {
             impmem_status st = check_positions(kv, s, g, seen, why);
             if (st) return st;
         }
     }
-    if (seen->sequences != kv->live_sequences) return wrong(why, "live sequences of", 0, seen->sequences, kv->live_sequences);
+    if (seen->sequences != kv->live_sequences)
+        return wrong(why, "live sequences of", 0, seen->sequences, kv->live_sequences);
     uint64_t free_slots = 0;
     for (uint32_t at = kv->free_sequence; at && free_slots <= kv->max_sequences; at = kv->sequence[at - 1].next_free) {
         if (kv->sequence[at - 1].live) return wrong(why, "a live sequence is in the list of free ones: slot", at - 1, 1, 0);
@@ -76,16 +79,19 @@ static impmem_status check_pool(const impmem_kv *kv, uint32_t group, const censu
     if (pool.free_blocks + pool.live_blocks != pool.total_blocks)
         return wrong(why, "free + live blocks of group", group, pool.free_blocks + pool.live_blocks, pool.total_blocks);
     if (pool.references_by[IMPMEM_HOLDER_SEQUENCE] != seen->references[group])
-        return wrong(why, "references of sequences in group", group, pool.references_by[IMPMEM_HOLDER_SEQUENCE], seen->references[group]);
+        return wrong(why, "references of sequences in group", group, pool.references_by[IMPMEM_HOLDER_SEQUENCE],
+                     seen->references[group]);
     if (pool.references_by[IMPMEM_HOLDER_CACHE] != cached)
         return wrong(why, "references of the cache in group", group, pool.references_by[IMPMEM_HOLDER_CACHE], cached);
     uint64_t others = pool.references - seen->references[group] - cached;
     if (others != g->holds) return wrong(why, "references of holds in group", group, others, g->holds);
     if (!group && !g->holds && pool.live_blocks != seen->uncached + cached)
         return wrong(why, "live blocks of group", group, pool.live_blocks, seen->uncached + cached);
-    if (g->promised != seen->promised[group]) return wrong(why, "promised blocks of group", group, g->promised, seen->promised[group]);
+    if (g->promised != seen->promised[group])
+        return wrong(why, "promised blocks of group", group, g->promised, seen->promised[group]);
     uint64_t at_hand = pool.free_blocks - pool.reserved_blocks + (group ? 0 : kv->reclaimable);
-    if (g->promised > at_hand) return wrong(why, "promised blocks are more than free + reclaimable in group", group, g->promised, at_hand);
+    if (g->promised > at_hand)
+        return wrong(why, "promised blocks are more than free + reclaimable in group", group, g->promised, at_hand);
     return IMPMEM_OK;
 }
 
@@ -132,7 +138,8 @@ static impmem_status check_list(const impmem_kv *kv, impmem_error *why)
     for (uint32_t at = kv->oldest; at; at = kv->entry[at].newer) {
         const impmem__kv_entry *entry = &kv->entry[at];
         if (n++ > kv->n_entries) break;
-        if (!entry->generation || impmem__kv_locked(entry)) return wrong(why, "a locked entry is in the eviction list:", at, 1, 0);
+        if (!entry->generation || impmem__kv_locked(entry))
+            return wrong(why, "a locked entry is in the eviction list:", at, 1, 0);
         if (entry->older != before) return wrong(why, "older neighbour of entry", at, entry->older, before);
         if (!(entry->parent & IMPMEM__KV_AT_ROOT) && marked(kv, entry->parent))
             return wrong(why, "an entry is younger than its parent: entry", at, entry->parent, 0);
@@ -175,7 +182,8 @@ static impmem_status check_roots(const impmem_kv *kv, const census *seen, impmem
         cached += root->entries != 0;
     }
     if (sequences != seen->sequences) return wrong(why, "sequences of all namespaces", 0, sequences, seen->sequences);
-    if (entries != seen->first_entries) return wrong(why, "first entries of all namespaces", 0, entries, seen->first_entries);
+    if (entries != seen->first_entries)
+        return wrong(why, "first entries of all namespaces", 0, entries, seen->first_entries);
     if (live != kv->live_roots) return wrong(why, "namespaces", 0, kv->live_roots, live);
     return cached == kv->cached_roots ? IMPMEM_OK : wrong(why, "namespaces with entries", 0, kv->cached_roots, cached);
 }

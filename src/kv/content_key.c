@@ -64,7 +64,8 @@ impmem_status impmem_content_key_of(const impmem_content_key *parent, const impm
     XXH3_INITSTATE(&state);
     bool ok = XXH3_128bits_reset(&state) == XXH_OK && feed_number(&state, KEY_VERSION, 4);
     if (parent)
-        ok = ok && feed_number(&state, LATER_BLOCK, 4) && XXH3_128bits_update(&state, parent->bytes + KEY_DIGEST_AT, 16) == XXH_OK;
+        ok = ok && feed_number(&state, LATER_BLOCK, 4) &&
+             XXH3_128bits_update(&state, parent->bytes + KEY_DIGEST_AT, 16) == XXH_OK;
     else
         ok = ok && feed_number(&state, FIRST_BLOCK, 4) && feed_field(&state, n->tenant, n->tenant_bytes) &&
              feed_field(&state, n->adapter, n->adapter_bytes);

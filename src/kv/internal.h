@@ -20,7 +20,7 @@
 #define IMPMEM__KV_MAX_ROWS 0x7ffffffeu
 #define IMPMEM__KV_NAMESPACE_FIELD 256u
 #define IMPMEM__KV_NAMESPACE_BYTES (2u * (IMPMEM__KV_NAMESPACE_FIELD + 4u))
-#define IMPMEM__KV_CACHED_ROOTS 256u /* most namespaces that entries may belong to at once */
+#define IMPMEM__KV_CACHED_ROOTS 256u  /* most namespaces that entries may belong to at once */
 #define IMPMEM__KV_ROOT_EVICTIONS 16u /* most entries evicted to make room for one more of them */
 #define IMPMEM__KV_CHAIN_CAP 64u
 
@@ -33,7 +33,7 @@ typedef struct impmem__kv_entry {
     uint32_t next;              /* in the bucket; of a free row: the next free one */
     uint32_t newer;             /* in the eviction list */
     uint32_t older;
-    uint32_t users;             /* references on the block beyond the cache's */
+    uint32_t users; /* references on the block beyond the cache's */
     uint32_t locked_children;
 } impmem__kv_entry;
 
@@ -43,7 +43,7 @@ typedef struct impmem__kv_root {
     uint64_t hash;       /* where its chains start */
     uint32_t next;       /* in the bucket; of a free row: the next free one */
     uint32_t sequences;
-    uint32_t entries;    /* first entries of chains */
+    uint32_t entries; /* first entries of chains */
     uint32_t text_bytes;
     unsigned char text[IMPMEM__KV_NAMESPACE_BYTES];
 } impmem__kv_root;
@@ -52,16 +52,16 @@ typedef struct impmem__kv_sequence {
     uint32_t generation; /* of the handle; never 0 once used */
     uint32_t live;
     uint32_t tokens;
-    uint32_t room;       /* tokens that fit the blocks taken */
-    uint32_t blocks;     /* positions in every group's table, passed ones of a window included */
-    uint32_t next_free;  /* of a free slot: slot + 1, 0 = last */
+    uint32_t room;      /* tokens that fit the blocks taken */
+    uint32_t blocks;    /* positions in every group's table, passed ones of a window included */
+    uint32_t next_free; /* of a free slot: slot + 1, 0 = last */
     uint32_t root;
-    uint32_t published;  /* whole blocks declared written */
-    uint32_t bound;      /* of those, how many lead to `last` */
-    uint32_t last;       /* entry of block bound - 1 */
+    uint32_t published; /* whole blocks declared written */
+    uint32_t bound;     /* of those, how many lead to `last` */
+    uint32_t last;      /* entry of block bound - 1 */
     uint64_t last_generation;
     uint64_t owner;
-    uint32_t stopped;    /* 1 + the block at which caching of this chain stopped; 0 = it goes on */
+    uint32_t stopped; /* 1 + the block at which caching of this chain stopped; 0 = it goes on */
     uint32_t unused;
     uint32_t promise[IMPMEM_KV_MAX_GROUPS]; /* most blocks held at once that admission promised */
     uint32_t first[IMPMEM_KV_MAX_GROUPS];   /* positions below it have passed the window */
@@ -73,7 +73,7 @@ typedef struct impmem__kv_group {
     impmem_block_ref *refs; /* max_blocks a sequence slot */
     uint32_t *ids;          /* the same */
     uint64_t promised;
-    uint64_t holds;         /* references given out by impmem_kv_hold */
+    uint64_t holds; /* references given out by impmem_kv_hold */
     uint32_t window;
     uint32_t in_flight;
     uint32_t number;
@@ -83,11 +83,12 @@ typedef struct impmem__kv_group {
 /* Options with their defaults put in, and where every table lies. */
 typedef struct impmem__kv_layout {
     uint32_t n_groups, block_tokens, max_sequences, max_seq_tokens, max_blocks;
-    uint32_t entries;       /* 0 = no prefix cache */
+    uint32_t entries; /* 0 = no prefix cache */
     uint32_t cached_roots, roots;
-    uint32_t pool_blocks;   /* ceiling of group 0's pool */
+    uint32_t pool_blocks; /* ceiling of group 0's pool */
     uint64_t buckets, root_buckets;
-    uint64_t sequences_at, chains_at, entries_at, tokens_at, buckets_at, bindings_at, marks_at, roots_at, root_buckets_at, hits_at;
+    uint64_t sequences_at, chains_at, entries_at, tokens_at, buckets_at, bindings_at, marks_at, roots_at, root_buckets_at,
+        hits_at;
     uint64_t refs_at[IMPMEM_KV_MAX_GROUPS], ids_at[IMPMEM_KV_MAX_GROUPS];
     uint64_t bytes;
 } impmem__kv_layout;
@@ -97,7 +98,7 @@ typedef struct impmem__kv_layout {
 struct impmem_kv {
     impmem__kv_sequence *sequence;
     uint32_t n_groups, block_tokens, max_sequences, max_seq_tokens;
-    uint32_t max_blocks;    /* of one sequence */
+    uint32_t max_blocks; /* of one sequence */
     uint32_t most_tokens;
     uint32_t free_sequence; /* slot + 1 */
     uint32_t live_sequences;
@@ -105,27 +106,27 @@ struct impmem_kv {
     impmem__kv_entry *entry; /* rows 1 to n_entries */
     uint32_t *tokens;        /* block_tokens for each row */
     uint32_t *bucket;
-    uint32_t *binding;       /* entry of a block of group 0 */
-    uint64_t *mark;          /* one bit an entry: scratch of impmem_kv_check */
-    uint64_t *chain;         /* chain hashes of a sequence's published blocks, max_blocks a slot */
-    uint32_t *hit;           /* scratch of one admission */
+    uint32_t *binding; /* entry of a block of group 0 */
+    uint64_t *mark;    /* one bit an entry: scratch of impmem_kv_check */
+    uint64_t *chain;   /* chain hashes of a sequence's published blocks, max_blocks a slot */
+    uint32_t *hit;     /* scratch of one admission */
     uint64_t bucket_mask, hash_mask, seed;
     uint32_t n_entries, fresh_entry, free_entry, chain_cap;
     uint32_t newest, oldest; /* ends of the eviction list */
     uint32_t cached, reclaimable;
-    uint32_t in_use;         /* entries with users */
+    uint32_t in_use; /* entries with users */
     uint64_t next_generation;
 
-    impmem__kv_root *root;   /* rows 1 to n_roots */
+    impmem__kv_root *root; /* rows 1 to n_roots */
     uint32_t *root_bucket;
     uint64_t root_bucket_mask;
     uint32_t n_roots, fresh_root, free_root, live_roots;
     uint32_t cached_roots, max_cached_roots;
 
     const char *unsupported; /* why there is no reuse; NULL = there is */
-    uint64_t admissions, refused_never, refused_now, prompt_tokens, hit_tokens, lookup_blocks, hit_blocks, collisions, evictions,
-        uncached, growths;
-    uint64_t broken;         /* drops that the pool refused: always 0 */
+    uint64_t admissions, refused_never, refused_now, prompt_tokens, hit_tokens, lookup_blocks, hit_blocks, collisions,
+        evictions, uncached, growths;
+    uint64_t broken; /* drops that the pool refused: always 0 */
 
     impmem__kv_group group[IMPMEM_KV_MAX_GROUPS];
 

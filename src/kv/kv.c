@@ -139,8 +139,9 @@ static impmem_status still_held(const impmem_kv *kv, impmem_error *why)
     if (kv->live_sequences) {
         uint32_t first = 0;
         while (!kv->sequence[first].live) first++;
-        return impmem__error_set(why, IMPMEM_ERR_LIVE_HOLDERS, SUBJECT, "%u sequences live; the first has owner %llu, %u tokens",
-                                 kv->live_sequences, (unsigned long long)kv->sequence[first].owner, kv->sequence[first].tokens);
+        return impmem__error_set(why, IMPMEM_ERR_LIVE_HOLDERS, SUBJECT,
+                                 "%u sequences live; the first has owner %llu, %u tokens", kv->live_sequences,
+                                 (unsigned long long)kv->sequence[first].owner, kv->sequence[first].tokens);
     }
     if (holds)
         return impmem__error_set(why, IMPMEM_ERR_LIVE_HOLDERS, SUBJECT, "%llu blocks are held by impmem_kv_hold",

@@ -65,10 +65,8 @@ uint32_t impmem__kv_enter_root(impmem_kv *kv, const impmem_kv_namespace *name_sp
     uint32_t at = find(kv, &text, hash);
     if (!at) {
         at = kv->free_root;
-        if (at)
-            kv->free_root = kv->root[at].next;
-        else
-            at = ++kv->fresh_root;
+        if (at) kv->free_root = kv->root[at].next;
+        else at = ++kv->fresh_root;
         impmem__kv_root *root = &kv->root[at];
         uint32_t *bucket = &kv->root_bucket[hash & kv->root_bucket_mask];
         root->generation = kv->next_generation++;

@@ -27,7 +27,8 @@ static step plan_step(const impmem_kv *kv, const impmem__kv_sequence *s, uint32_
 
 /* Makes sure that the group has the blocks of this step, beyond what other sequences were promised. Within its own promise
  * that is so already. */
-static impmem_status ensure_step(impmem_kv *kv, const impmem__kv_sequence *s, uint32_t group, uint32_t new_blocks, step plan)
+static impmem_status ensure_step(impmem_kv *kv, const impmem__kv_sequence *s, uint32_t group, uint32_t new_blocks,
+                                 step plan)
 {
     uint32_t held = impmem__kv_held(s, group);
     uint32_t after = held - plan.passed + new_blocks;
@@ -56,10 +57,8 @@ static void finish_step(impmem_kv *kv, impmem__kv_sequence *s, uint32_t group, u
     uint32_t left_before = impmem__kv_left(s->promise[group], impmem__kv_held(s, group));
     for (uint32_t i = 0; i < plan.passed; i++) {
         uint64_t at = row + s->first[group] + i;
-        if (i < plan.recycled)
-            g->refs[row + s->blocks + i] = impmem_block_ref_move(&g->refs[at]);
-        else
-            impmem__kv_drop(kv, group, &g->refs[at]);
+        if (i < plan.recycled) g->refs[row + s->blocks + i] = impmem_block_ref_move(&g->refs[at]);
+        else impmem__kv_drop(kv, group, &g->refs[at]);
         g->ids[at] = IMPMEM_NO_BLOCK;
     }
     s->first[group] += plan.passed;
@@ -119,10 +118,8 @@ static uint64_t leave_entries(impmem_kv *kv, const impmem__kv_sequence *s, uint3
     uint64_t row = impmem__kv_row(kv, s);
     for (uint32_t i = s->blocks; i-- > keep;) {
         uint32_t entry = kv->n_entries ? kv->binding[kv->group[0].ids[row + i]] : 0;
-        if (entry)
-            impmem__kv_remove_user(kv, entry);
-        else
-            freed += impmem_block_count(kv->group[0].pool, kv->group[0].refs[row + i]) == 1;
+        if (entry) impmem__kv_remove_user(kv, entry);
+        else freed += impmem_block_count(kv->group[0].pool, kv->group[0].refs[row + i]) == 1;
     }
     return freed;
 }

@@ -5,7 +5,8 @@
 
 /* Every member is a 64-bit number, so that publishing can copy word by word. */
 #define COUNT_FIELD(name, text) +1
-_Static_assert(sizeof(impmem_kv_stats) == (0 IMPMEM_KV_STATS_MAP(COUNT_FIELD)) * sizeof(uint64_t), "all members are uint64_t");
+_Static_assert(sizeof(impmem_kv_stats) == (0 IMPMEM_KV_STATS_MAP(COUNT_FIELD)) * sizeof(uint64_t),
+               "all members are uint64_t");
 
 void impmem_kv_query(const impmem_kv *kv, impmem_kv_stats *out)
 {
