@@ -1,5 +1,6 @@
-/* From keys to figures per layer, whichever format the keys came in. Nothing is guessed from an unrelated figure: what is derived
- * follows the architecture's published definition and is noted; what isn't there and has none is a missing key. */
+/* From keys to figures per layer, whichever format the keys came in. Nothing is guessed from an unrelated figure: what
+ * is derived follows the architecture's published definition and is noted; what isn't there and has none is a missing
+ * key. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +16,13 @@ static bool has(const impmem__reading *reading, uint32_t flag)
     return (reading->arch->flags & flag) != 0;
 }
 
-static impmem_status contradiction(const impmem__reading *reading, uint32_t layer, uint32_t heads, uint32_t kv, const char *expected)
+static impmem_status contradiction(const impmem__reading *reading, uint32_t layer, uint32_t heads, uint32_t kv,
+                                   const char *expected)
 {
-    return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "layer %u: found %u query heads for %u KV heads, "
-                          "expected %s", layer, heads, kv, expected);
+    return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                          "layer %u: found %u query heads for %u KV heads, "
+                          "expected %s",
+                          layer, heads, kv, expected);
 }
 
 static impmem_status read_sizes(impmem__reading *reading)
@@ -30,15 +34,17 @@ static impmem_status read_sizes(impmem__reading *reading)
     impmem_status st = impmem__field_required(reading, IMPMEM__F_LAYERS, 1, MOST, &facts->layers);
     if (st) return st;
     if (facts->layers > IMPMEM_MAX_LAYERS) {
-        return impmem__refuse(&reading->diag, IMPMEM_ERR_TOO_LARGE, IMPMEM__NO_OFFSET, "key '%s': found %u, expected at most %u",
-                              impmem__field_name(reading, IMPMEM__F_LAYERS, name, sizeof name), facts->layers, IMPMEM_MAX_LAYERS);
+        return impmem__refuse(
+            &reading->diag, IMPMEM_ERR_TOO_LARGE, IMPMEM__NO_OFFSET, "key '%s': found %u, expected at most %u",
+            impmem__field_name(reading, IMPMEM__F_LAYERS, name, sizeof name), facts->layers, IMPMEM_MAX_LAYERS);
     }
     st = impmem__field_required(reading, IMPMEM__F_HIDDEN, 1, MOST, &facts->hidden);
     if (!st) st = impmem__field_u32(reading, IMPMEM__F_CONTEXT, 1, MOST, &facts->context, &found);
     if (st) return st;
     if (!found && arch->default_context > 0 && !reading->keys.gguf) {
         facts->context = arch->default_context;
-        impmem__note(reading->model, "max_position_embeddings: missing, %u is the published default of %s", facts->context, arch->name);
+        impmem__note(reading->model, "max_position_embeddings: missing, %u is the published default of %s", facts->context,
+                     arch->name);
     }
     st = impmem__field_u32(reading, IMPMEM__F_VOCAB, 1, MOST, &facts->vocab, &found);
     if (st || found) return st;
@@ -92,7 +98,8 @@ static impmem_status read_kv_heads(impmem__reading *reading)
     bool found = false, done = false;
     char name[128];
     impmem_status st = IMPMEM_OK;
-    if (!reading->keys.gguf && has(reading, IMPMEM__A_GROUPED_MQ | IMPMEM__A_FALCON)) st = read_switched_kv_heads(reading, &done);
+    if (!reading->keys.gguf && has(reading, IMPMEM__A_GROUPED_MQ | IMPMEM__A_FALCON))
+        st = read_switched_kv_heads(reading, &done);
     if (st || done) return st;
     st = impmem__field_layers(reading, IMPMEM__F_KV_HEADS, reading->keys.gguf ? 0 : 1, MOST_HEADS, facts->kv_heads, &found);
     if (st || found) return st;
@@ -116,15 +123,18 @@ static impmem_status check_heads(const impmem__reading *reading)
     }
     char name[128];
     if (any) return IMPMEM_OK;
-    return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "key '%s': found 0 for every layer, expected a layer "
-                          "with attention", impmem__field_name(reading, IMPMEM__F_KV_HEADS, name, sizeof name));
+    return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                          "key '%s': found 0 for every layer, expected a layer "
+                          "with attention",
+                          impmem__field_name(reading, IMPMEM__F_KV_HEADS, name, sizeof name));
 }
 
 static impmem_status read_heads(impmem__reading *reading)
 {
     impmem__facts *facts = &reading->facts;
     bool found = false, use_mla = true;
-    impmem_status st = impmem__field_layers(reading, IMPMEM__F_HEADS, reading->keys.gguf ? 0 : 1, MOST_HEADS, facts->heads, &found);
+    impmem_status st = impmem__field_layers(reading, IMPMEM__F_HEADS, reading->keys.gguf ? 0 : 1, MOST_HEADS, facts->heads,
+                                            &found);
     if (st) return st;
     if (!found) return impmem__missing(reading, IMPMEM__F_HEADS);
     if (has(reading, IMPMEM__A_MLA)) st = impmem__key_bool(reading, "use_mla", &use_mla, NULL);
@@ -159,11 +169,14 @@ static impmem_status derive_head_dim(impmem__reading *reading, impmem__field fie
         impmem__note(reading->model, "%s: missing, %u is the published default of %s", name, value, reading->arch->name);
     } else {
         if (facts->hidden % heads != 0) {
-            return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "key '%s': found nothing, and the hidden size "
-                                  "%u is no multiple of %u heads, expected one of both", name, facts->hidden, heads);
+            return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                                  "key '%s': found nothing, and the hidden size "
+                                  "%u is no multiple of %u heads, expected one of both",
+                                  name, facts->hidden, heads);
         }
         value = facts->hidden / heads;
-        impmem__note(reading->model, "%s: missing, taken as hidden size %u / %u heads = %u", name, facts->hidden, heads, value);
+        impmem__note(reading->model, "%s: missing, taken as hidden size %u / %u heads = %u", name, facts->hidden, heads,
+                     value);
     }
     for (uint32_t i = 0; i < facts->layers; i++) to[i] = value;
     return IMPMEM_OK;
@@ -247,7 +260,8 @@ static impmem_status read_moe_layers(impmem__reading *reading)
 {
     impmem__facts *facts = &reading->facts;
     uint32_t step = 1;
-    impmem_status st = impmem__field_u32(reading, IMPMEM__F_LEADING_DENSE, 0, IMPMEM_MAX_LAYERS, &facts->leading_dense, NULL);
+    impmem_status st = impmem__field_u32(reading, IMPMEM__F_LEADING_DENSE, 0, IMPMEM_MAX_LAYERS, &facts->leading_dense,
+                                         NULL);
     if (!st) st = impmem__field_u32(reading, IMPMEM__F_MOE_STEP, 1, IMPMEM_MAX_LAYERS, &step, NULL);
     if (st) return st;
     bool from_zero = has(reading, IMPMEM__A_MLA);
@@ -262,8 +276,10 @@ static impmem_status read_moe_layers(impmem__reading *reading)
         if (item.kind != IMPMEM__INT || item.integer < 0 || item.integer >= (int64_t)facts->layers) {
             char what[80];
             impmem__describe(&item, what, sizeof what);
-            return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "key 'mlp_only_layers': found %s, expected a "
-                                  "layer from 0 to %u", what, facts->layers - 1);
+            return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                                  "key 'mlp_only_layers': found %s, expected a "
+                                  "layer from 0 to %u",
+                                  what, facts->layers - 1);
         }
         facts->moe[item.integer] = 0;
     }
@@ -281,8 +297,10 @@ static impmem_status read_experts(impmem__reading *reading)
     st = impmem__field_required(reading, IMPMEM__F_EXPERTS_USED, 1, MOST_HEADS, &facts->experts_used);
     if (st) return st;
     if (facts->experts_used > facts->experts) {
-        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "experts per token: found %u of %u experts, "
-                              "expected no more than those", facts->experts_used, facts->experts);
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                              "experts per token: found %u of %u experts, "
+                              "expected no more than those",
+                              facts->experts_used, facts->experts);
     }
     st = impmem__field_u32(reading, IMPMEM__F_EXPERT_FF, 1, MOST, &facts->expert_ff, &found);
     if (!st) st = impmem__field_u32(reading, IMPMEM__F_SHARED_EXPERTS, 0, MOST_HEADS, &facts->shared_experts, NULL);
@@ -293,7 +311,8 @@ static impmem_status read_experts(impmem__reading *reading)
         facts->expert_ff = most(facts->ff, facts->layers);
         if (facts->expert_ff == 0) return impmem__missing(reading, IMPMEM__F_EXPERT_FF);
         if (!has(reading, IMPMEM__A_EXPERT_IS_FF)) {
-            impmem__note(reading->model, "experts' width: not stated apart, taken as the feed-forward width %u", facts->expert_ff);
+            impmem__note(reading->model, "experts' width: not stated apart, taken as the feed-forward width %u",
+                         facts->expert_ff);
         }
     }
     if (facts->shared_ff == 0) {
@@ -308,7 +327,8 @@ static impmem_status read_feed_forward(impmem__reading *reading)
 {
     impmem__facts *facts = &reading->facts;
     bool found = false, experts = false;
-    impmem_status st = impmem__field_layers(reading, IMPMEM__F_FEED_FORWARD, reading->keys.gguf ? 0 : 1, MOST, facts->ff, &found);
+    impmem_status st = impmem__field_layers(reading, IMPMEM__F_FEED_FORWARD, reading->keys.gguf ? 0 : 1, MOST, facts->ff,
+                                            &found);
     if (st) return st;
     if (!found) {
         uint32_t unused = 0;
@@ -318,7 +338,8 @@ static impmem_status read_feed_forward(impmem__reading *reading)
         if (!experts) {
             uint64_t wide = (uint64_t)facts->hidden * 4;
             for (uint32_t i = 0; i < facts->layers; i++) facts->ff[i] = wide > MOST ? MOST : (uint32_t)wide;
-            impmem__note(reading->model, "feed-forward width: missing, 4 x hidden size by the definition of %s", reading->arch->name);
+            impmem__note(reading->model, "feed-forward width: missing, 4 x hidden size by the definition of %s",
+                         reading->arch->name);
         }
     }
     st = read_experts(reading);
@@ -341,8 +362,10 @@ static impmem_status drop_nextn(impmem__reading *reading)
     impmem_status st = impmem__field_u32(reading, IMPMEM__F_NEXTN, 0, IMPMEM_MAX_LAYERS, &extra, NULL);
     if (st || extra == 0) return st;
     if (extra >= facts->layers) {
-        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "next-token prediction layers: found %u of %u layers, "
-                              "expected fewer", extra, facts->layers);
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                              "next-token prediction layers: found %u of %u layers, "
+                              "expected fewer",
+                              extra, facts->layers);
     }
     facts->layers -= extra;
     impmem__note(reading->model, "layers: the last %u blocks predict further tokens and are left out of the cache", extra);
@@ -381,8 +404,10 @@ impmem_status impmem__shape_fill(impmem__reading *reading)
     impmem_model_shape *shape = &reading->model->shape;
     uint32_t n = facts->layers;
     if (facts->shared_kv_layers >= n) {
-        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "layers that share KV: found %u of %u, expected "
-                              "fewer", facts->shared_kv_layers, n);
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                              "layers that share KV: found %u of %u, expected "
+                              "fewer",
+                              facts->shared_kv_layers, n);
     }
     shape->n_layers = n;
     shape->d_model = facts->hidden;
@@ -405,13 +430,15 @@ impmem_status impmem__shape_fill(impmem__reading *reading)
             continue;
         }
         uint32_t kind = facts->windowed[i] ? IMPMEM_LAYER_WINDOW : IMPMEM_LAYER_FULL;
-        *layer = (impmem_layer_shape){kind, facts->kv_heads[i], facts->k_dim[i], facts->v_dim[i],
-                                      facts->windowed[i] ? facts->window : 0, 0};
+        *layer = (impmem_layer_shape){
+            kind, facts->kv_heads[i], facts->k_dim[i], facts->v_dim[i], facts->windowed[i] ? facts->window : 0, 0};
         if (i < first_shared) continue;
         uint32_t with = sharer_of(facts, i, first_shared);
         if (with == n) {
-            return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "layer %u shares KV: found no earlier layer of "
-                                  "its kind among %u, expected one", i, first_shared);
+            return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                                  "layer %u shares KV: found no earlier layer of "
+                                  "its kind among %u, expected one",
+                                  i, first_shared);
         }
         layer->kind = IMPMEM_LAYER_SHARED;
         layer->shared_with = with;

@@ -1,4 +1,5 @@
-/* What the figures of a model are called in each format, and reading them with their bounds. Adding a key name is one entry. */
+/* What the figures of a model are called in each format, and reading them with their bounds. Adding a key name is one
+ * entry. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,8 @@ static const struct {
     [IMPMEM__F_LAYERS] = {".block_count", {"num_hidden_layers", "num_layers", "n_layer", "n_layers"}},
     [IMPMEM__F_HIDDEN] = {".embedding_length", {"hidden_size", "n_embd", "d_model"}},
     [IMPMEM__F_HEADS] = {".attention.head_count", {"num_attention_heads", "n_head", "n_heads"}},
-    [IMPMEM__F_KV_HEADS] = {".attention.head_count_kv", {"num_key_value_heads", "multi_query_group_num", "num_kv_heads", "n_head_kv"}},
+    [IMPMEM__F_KV_HEADS] = {".attention.head_count_kv",
+                            {"num_key_value_heads", "multi_query_group_num", "num_kv_heads", "n_head_kv"}},
     [IMPMEM__F_K_DIM] = {".attention.key_length", {"head_dim", "kv_channels", "attention_head_dim"}},
     [IMPMEM__F_V_DIM] = {".attention.value_length", {NULL}},
     [IMPMEM__F_K_DIM_WINDOW] = {".attention.key_length_swa", {NULL}},
@@ -21,18 +23,22 @@ static const struct {
     [IMPMEM__F_K_DIM_GLOBAL] = {NULL, {"global_head_dim"}},
     [IMPMEM__F_KV_HEADS_GLOBAL] = {NULL, {"num_global_key_value_heads"}},
     [IMPMEM__F_FEED_FORWARD] = {".feed_forward_length", {"intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim"}},
-    [IMPMEM__F_CONTEXT] = {".context_length", {"max_position_embeddings", "seq_length", "n_positions", "max_sequence_length"}},
+    [IMPMEM__F_CONTEXT] = {".context_length",
+                           {"max_position_embeddings", "seq_length", "n_positions", "max_sequence_length"}},
     [IMPMEM__F_VOCAB] = {".vocab_size", {"vocab_size", "padded_vocab_size"}},
     [IMPMEM__F_EXPERTS] = {".expert_count", {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}},
-    [IMPMEM__F_EXPERTS_USED] = {".expert_used_count", {"num_experts_per_tok", "experts_per_token", "top_k_experts", "moe_k"}},
+    [IMPMEM__F_EXPERTS_USED] = {".expert_used_count",
+                                {"num_experts_per_tok", "experts_per_token", "top_k_experts", "moe_k"}},
     [IMPMEM__F_EXPERT_FF] = {".expert_feed_forward_length", {"moe_intermediate_size", "expert_intermediate_size"}},
     [IMPMEM__F_SHARED_EXPERTS] = {".expert_shared_count", {"n_shared_experts", "moe_num_shared_experts"}},
     [IMPMEM__F_SHARED_FF] = {".expert_shared_feed_forward_length", {"shared_expert_intermediate_size"}},
     [IMPMEM__F_LEADING_DENSE] = {".leading_dense_block_count", {"first_k_dense_replace"}},
-    [IMPMEM__F_MOE_STEP] = {".interleave_moe_layer_step", {"interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_freq"}},
+    [IMPMEM__F_MOE_STEP] = {".interleave_moe_layer_step",
+                            {"interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_freq"}},
     [IMPMEM__F_DENSE_FF] = {NULL, {"intermediate_size_mlp"}},
     [IMPMEM__F_WINDOW] = {".attention.sliding_window", {"sliding_window"}},
-    [IMPMEM__F_WINDOW_PATTERN] = {".attention.sliding_window_pattern", {"sliding_window_pattern", "_sliding_window_pattern"}},
+    [IMPMEM__F_WINDOW_PATTERN] = {".attention.sliding_window_pattern",
+                                  {"sliding_window_pattern", "_sliding_window_pattern"}},
     [IMPMEM__F_CHUNK] = {".attention.chunk_size", {"attention_chunk_size"}},
     [IMPMEM__F_Q_LORA] = {".attention.q_lora_rank", {"q_lora_rank"}},
     [IMPMEM__F_KV_LORA] = {".attention.kv_lora_rank", {"kv_lora_rank"}},
@@ -55,7 +61,8 @@ const char *impmem__field_name(const impmem__reading *reading, impmem__field fie
     return name;
 }
 
-void impmem__field_find(const impmem__reading *reading, impmem__field field, impmem__value *out, char *name, size_t name_bytes)
+void impmem__field_find(const impmem__reading *reading, impmem__field field, impmem__value *out, char *name,
+                        size_t name_bytes)
 {
     memset(out, 0, sizeof *out);
     (void)impmem__field_name(reading, field, name, name_bytes);
@@ -84,8 +91,8 @@ void impmem__describe(const impmem__value *value, char *to, size_t bytes)
     }
 }
 
-static impmem_status bad_value(const impmem__reading *reading, const char *name, const char *place, const impmem__value *value,
-                               uint32_t min, uint32_t max, const char *extra)
+static impmem_status bad_value(const impmem__reading *reading, const char *name, const char *place,
+                               const impmem__value *value, uint32_t min, uint32_t max, const char *extra)
 {
     char found[80];
     impmem__describe(value, found, sizeof found);
@@ -93,11 +100,12 @@ static impmem_status bad_value(const impmem__reading *reading, const char *name,
     char at[40] = "";
     if (gguf) (void)snprintf(at, sizeof at, " at byte %" PRIu64, value->offset);
     return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, gguf ? value->offset : IMPMEM__NO_OFFSET,
-                          "key '%s'%s%s: found %s, expected an integer from %u to %u%s", name, place, at, found, min, max, extra);
+                          "key '%s'%s%s: found %s, expected an integer from %u to %u%s", name, place, at, found, min, max,
+                          extra);
 }
 
-static impmem_status check_int(const impmem__reading *reading, const char *name, const char *place, const impmem__value *value,
-                               uint32_t min, uint32_t max, uint32_t *out)
+static impmem_status check_int(const impmem__reading *reading, const char *name, const char *place,
+                               const impmem__value *value, uint32_t min, uint32_t max, uint32_t *out)
 {
     if (value->kind != IMPMEM__INT || value->integer < (int64_t)min || value->integer > (int64_t)max) {
         return bad_value(reading, name, place, value, min, max, "");
@@ -128,12 +136,14 @@ impmem_status impmem__field_u32(impmem__reading *reading, impmem__field field, u
 impmem_status impmem__missing(const impmem__reading *reading, impmem__field field)
 {
     char name[128];
-    return impmem__refuse(&reading->diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET, "key '%s': found nothing, expected it for "
-                          "architecture '%s'", impmem__field_name(reading, field, name, sizeof name),
-                          reading->model->shape.architecture);
+    return impmem__refuse(&reading->diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET,
+                          "key '%s': found nothing, expected it for "
+                          "architecture '%s'",
+                          impmem__field_name(reading, field, name, sizeof name), reading->model->shape.architecture);
 }
 
-impmem_status impmem__field_required(impmem__reading *reading, impmem__field field, uint32_t min, uint32_t max, uint32_t *out)
+impmem_status impmem__field_required(impmem__reading *reading, impmem__field field, uint32_t min, uint32_t max,
+                                     uint32_t *out)
 {
     bool found = false;
     impmem_status st = impmem__field_u32(reading, field, min, max, out, &found);
@@ -181,11 +191,12 @@ impmem_status impmem__key_bool(impmem__reading *reading, const char *name, bool 
     }
     char what[80];
     impmem__describe(&value, what, sizeof what);
-    return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "key '%s': found %s, expected true or false", name,
-                          what);
+    return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                          "key '%s': found %s, expected true or false", name, what);
 }
 
-impmem_status impmem__key_u32(impmem__reading *reading, const char *name, uint32_t min, uint32_t max, uint32_t *out, bool *found)
+impmem_status impmem__key_u32(impmem__reading *reading, const char *name, uint32_t min, uint32_t max, uint32_t *out,
+                              bool *found)
 {
     impmem__value value;
     reading->keys.find(reading->keys.self, name, &value);
@@ -197,7 +208,8 @@ impmem_status impmem__key_u32(impmem__reading *reading, const char *name, uint32
 /* Which of the keys of a plain transformer an unknown architecture lacks: what to tell its maintainer. */
 static void list_missing(const impmem__reading *reading, char *to, size_t bytes)
 {
-    static const impmem__field general[] = {IMPMEM__F_LAYERS, IMPMEM__F_HIDDEN, IMPMEM__F_HEADS, IMPMEM__F_KV_HEADS, IMPMEM__F_VOCAB};
+    static const impmem__field general[] = {IMPMEM__F_LAYERS, IMPMEM__F_HIDDEN, IMPMEM__F_HEADS, IMPMEM__F_KV_HEADS,
+                                            IMPMEM__F_VOCAB};
     size_t used = 0;
     to[0] = '\0';
     for (size_t i = 0; i < sizeof general / sizeof *general; i++) {
@@ -216,11 +228,13 @@ impmem_status impmem__arch_check(impmem__reading *reading, const char *name)
 {
     if (reading->arch && !reading->arch->refusal) return IMPMEM_OK;
     if (reading->arch) {
-        return impmem__refuse(&reading->diag, IMPMEM_ERR_UNKNOWN_ARCHITECTURE, IMPMEM__NO_OFFSET, "architecture '%.48s': %s", name,
-                              reading->arch->refusal);
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_UNKNOWN_ARCHITECTURE, IMPMEM__NO_OFFSET,
+                              "architecture '%.48s': %s", name, reading->arch->refusal);
     }
     char missing[160];
     list_missing(reading, missing, sizeof missing);
-    return impmem__refuse(&reading->diag, IMPMEM_ERR_UNKNOWN_ARCHITECTURE, IMPMEM__NO_OFFSET, "architecture '%.48s': found no rule for its "
-                          "cache, expected one of the list in docs/models.md; of a plain transformer's keys it lacks: %s", name, missing);
+    return impmem__refuse(&reading->diag, IMPMEM_ERR_UNKNOWN_ARCHITECTURE, IMPMEM__NO_OFFSET,
+                          "architecture '%.48s': found no rule for its "
+                          "cache, expected one of the list in docs/models.md; of a plain transformer's keys it lacks: %s",
+                          name, missing);
 }

@@ -1,7 +1,6 @@
 /* GGUF into a model: the header, its split set, and its keys through the face that both formats share. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "impmem/bytes.h"
@@ -31,16 +30,18 @@ static impmem_status split_key(const impmem__gguf *gguf, const char *key, uint64
 {
     const impmem__gguf_value *value = impmem__gguf_find(gguf, key);
     if (!value) {
-        return impmem__refuse(diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET, "key '%s': found nothing, expected it in a file of a "
-                              "split set", key);
+        return impmem__refuse(diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET,
+                              "key '%s': found nothing, expected it in a file of a "
+                              "split set",
+                              key);
     }
     *offset = value->offset;
-    bool integer = value->type != IMPMEM__GGUF_STRING && value->type != IMPMEM__GGUF_ARRAY && value->type != IMPMEM__GGUF_F32 &&
-                   value->type != IMPMEM__GGUF_F64 && value->type != IMPMEM__GGUF_BOOL;
+    bool integer = value->type != IMPMEM__GGUF_STRING && value->type != IMPMEM__GGUF_ARRAY &&
+                   value->type != IMPMEM__GGUF_F32 && value->type != IMPMEM__GGUF_F64 && value->type != IMPMEM__GGUF_BOOL;
     if (!integer || value->integer < 0 || (uint64_t)value->integer > max) {
-        return impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, value->offset, "key '%s' at byte %" PRIu64 ": found %s %" PRId64
-                              ", expected 0 to %" PRIu64, key, value->offset, impmem__gguf_type_name(value->type), value->integer,
-                              max);
+        return impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, value->offset,
+                              "key '%s' at byte %" PRIu64 ": found %s %" PRId64 ", expected 0 to %" PRIu64, key,
+                              value->offset, impmem__gguf_type_name(value->type), value->integer, max);
     }
     *out = (uint64_t)value->integer;
     return IMPMEM_OK;
@@ -53,19 +54,22 @@ static impmem_status read_split_keys(const impmem__gguf *gguf, split_keys *out, 
     uint64_t number = 0, count = 0, offset = 0;
     impmem_status st = split_key(gguf, "split.count", IMPMEM__GGUF_MAX_SPLITS, &count, &out->offset, diag);
     if (!st) st = split_key(gguf, "split.no", IMPMEM__GGUF_MAX_SPLITS, &number, &offset, diag);
-    if (!st && count > 1) st = split_key(gguf, "split.tensors.count", IMPMEM__GGUF_MAX_TENSORS, &out->tensors, &offset, diag);
+    if (!st && count > 1)
+        st = split_key(gguf, "split.tensors.count", IMPMEM__GGUF_MAX_TENSORS, &out->tensors, &offset, diag);
     if (st) return st;
     out->present = count > 1;
     out->number = (uint32_t)number;
     out->count = (uint32_t)count;
     if (count > 0 && number >= count) {
-        return impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, out->offset, "key 'split.no': found %u of %u files, expected 0 to %u",
-                              out->number, out->count, out->count - 1);
+        return impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, out->offset,
+                              "key 'split.no': found %u of %u files, expected 0 to %u", out->number, out->count,
+                              out->count - 1);
     }
     return IMPMEM_OK;
 }
 
-/* NAME-00001-of-00005.gguf into the name of file `number` (from 0). False: `path` doesn't end like that, or other figures. */
+/* NAME-00001-of-00005.gguf into the name of file `number` (from 0). False: `path` doesn't end like that, or other
+ * figures. */
 static bool sibling(const char *path, const split_keys *split, uint32_t number, char *to, size_t bytes)
 {
     char end[48];
@@ -90,14 +94,16 @@ static impmem_status add_sibling(impmem__gguf *gguf, const split_keys *first, ui
     st = read_split_keys(&other, &split, &own);
     if (!st && (split.number != number || split.count != first->count || split.tensors != first->tensors)) {
         st = impmem__refuse(&own, IMPMEM_ERR_BAD_VALUE, split.offset,
-                            "split keys: found file %u of %u with %" PRIu64 " tensors in all, expected file %u of %u with %" PRIu64,
+                            "split keys: found file %u of %u with %" PRIu64
+                            " tensors in all, expected file %u of %u with %" PRIu64,
                             split.number, split.count, split.tensors, number, first->count, first->tensors);
     }
     if (!st) {
         gguf->n_tensors += other.n_tensors;
         if (other.largest_elements > gguf->largest_elements) gguf->largest_elements = other.largest_elements;
         if (impmem_add(&gguf->weight_bytes, gguf->weight_bytes, other.weight_bytes)) {
-            st = impmem__refuse(&own, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "tensor sizes of the split set: found a sum beyond 2^64");
+            st = impmem__refuse(&own, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                                "tensor sizes of the split set: found a sum beyond 2^64");
         }
     }
     impmem__gguf_clear(&other);
@@ -110,28 +116,34 @@ impmem_status impmem__gguf_splits(impmem__gguf *gguf, const impmem__diag *diag, 
     impmem_status st = read_split_keys(gguf, &split, diag);
     if (st || !split.present) return st;
     size_t bytes = strlen(diag->path) + 64;
-    char *path = malloc(bytes);
-    impmem__source *source = malloc(sizeof *source);
+    char *path = impmem__take(bytes);
+    impmem__source *source = impmem__take(sizeof *source);
     if (!path || !source) {
-        st = impmem__refuse(diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for the split set");
+        st = impmem__no_memory(diag, "the split set");
     } else if (memory || !sibling(diag->path, &split, 0, path, bytes)) {
-        st = impmem__refuse(diag, IMPMEM_ERR_BAD_FORMAT, split.offset, "name of a split file: found file %u of %u, expected it to end in "
-                            "-%05u-of-%05u.gguf, to find the others", split.number, split.count, split.number + 1, split.count);
+        st = impmem__refuse(diag, IMPMEM_ERR_BAD_FORMAT, split.offset,
+                            "name of a split file: found file %u of %u, expected it to end in "
+                            "-%05u-of-%05u.gguf, to find the others",
+                            split.number, split.count, split.number + 1, split.count);
     } else if (split.number != 0) {
         const char *slash = strrchr(path, '/');
-        st = impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, split.offset, "key 'split.no': found %u of a set of %u, expected 0: give its "
-                            "first file, %s", split.number, split.count, slash ? slash + 1 : path);
+        st = impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, split.offset,
+                            "key 'split.no': found %u of a set of %u, expected 0: give its "
+                            "first file, %s",
+                            split.number, split.count, slash ? slash + 1 : path);
     }
     for (uint32_t i = 1; i < split.count && !st; i++) {
         (void)sibling(diag->path, &split, i, path, bytes);
         st = add_sibling(gguf, &split, i, path, source, diag);
     }
     if (!st && gguf->n_tensors != split.tensors) {
-        st = impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, split.offset, "key 'split.tensors.count': found %" PRIu64 ", expected the %" PRIu64
-                            " tensors of the %u files", split.tensors, gguf->n_tensors, split.count);
+        st = impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, split.offset,
+                            "key 'split.tensors.count': found %" PRIu64 ", expected the %" PRIu64
+                            " tensors of the %u files",
+                            split.tensors, gguf->n_tensors, split.count);
     }
-    free(source);
-    free(path);
+    impmem__give(source);
+    impmem__give(path);
     return st;
 }
 
@@ -187,15 +199,18 @@ static impmem_status fill(const impmem__gguf *gguf, impmem_model *model, const i
 {
     const impmem__gguf_value *arch = impmem__gguf_find(gguf, "general.architecture");
     if (!arch) {
-        return impmem__refuse(diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET, "key 'general.architecture': found nothing, expected a "
+        return impmem__refuse(diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET,
+                              "key 'general.architecture': found nothing, expected a "
                               "string");
     }
     if (arch->type != IMPMEM__GGUF_STRING) {
-        return impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, arch->offset, "key 'general.architecture' at byte %" PRIu64 ": found type %s, "
-                              "expected string", arch->offset, impmem__gguf_type_name(arch->type));
+        return impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, arch->offset,
+                              "key 'general.architecture' at byte %" PRIu64 ": found type %s, "
+                              "expected string",
+                              arch->offset, impmem__gguf_type_name(arch->type));
     }
-    impmem__reading *reading = calloc(1, sizeof *reading);
-    if (!reading) return impmem__refuse(diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for the figures");
+    impmem__reading *reading = impmem__take(sizeof *reading);
+    if (!reading) return impmem__no_memory(diag, "the figures");
     key_face face = {gguf, arch->text};
     reading->diag = *diag;
     reading->model = model;
@@ -215,10 +230,11 @@ static impmem_status fill(const impmem__gguf *gguf, impmem_model *model, const i
         shape->weight_bytes = gguf->weight_bytes;
         shape->largest_weight_elements = gguf->largest_elements;
         shape->weight_source = gguf->n_tensors ? IMPMEM_SOURCE_READ : IMPMEM_SOURCE_UNKNOWN;
-        if (gguf->n_tensors == 0) impmem__note(model, "weights: the file has no tensors (a vocabulary-only file), their size is unknown");
+        if (gguf->n_tensors == 0)
+            impmem__note(model, "weights: the file has no tensors (a vocabulary-only file), their size is unknown");
         model->format = gguf->version == 2 ? "gguf v2" : "gguf v3";
     }
-    free(reading);
+    impmem__give(reading);
     return st;
 }
 
@@ -236,24 +252,24 @@ static impmem_status read_source(impmem__source *source, impmem_model *model, co
 impmem_status impmem__gguf_read(const char *path, impmem_model *model, impmem_error *why)
 {
     impmem__diag diag = {path, why};
-    impmem__source *source = malloc(sizeof *source);
-    if (!source) return impmem__refuse(&diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for a buffer");
+    impmem__source *source = impmem__take(sizeof *source);
+    if (!source) return impmem__no_memory(&diag, "a buffer");
     impmem_status st = impmem__source_open(source, &diag);
     if (!st) {
         st = read_source(source, model, &diag, false);
         impmem__source_close(source);
     }
-    free(source);
+    impmem__give(source);
     return st;
 }
 
 impmem_status impmem__gguf_read_memory(const void *bytes, uint64_t size, impmem_model *model, impmem_error *why)
 {
     impmem__diag diag = {"memory", why};
-    impmem__source *source = malloc(sizeof *source);
-    if (!source) return impmem__refuse(&diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for a buffer");
+    impmem__source *source = impmem__take(sizeof *source);
+    if (!source) return impmem__no_memory(&diag, "a buffer");
     impmem__source_memory(source, bytes, size);
     impmem_status st = read_source(source, model, &diag, true);
-    free(source);
+    impmem__give(source);
     return st;
 }

@@ -13,9 +13,9 @@
 #define IMPMEM__GGUF_MAX_ALIGNMENT ((uint32_t)1 << 20)
 #define IMPMEM__GGUF_MAX_SPLITS 4096u
 #define IMPMEM__GGUF_MAX_DIMS 4u
-#define IMPMEM__GGUF_TENSOR_NAME 64u   /* with its end */
-#define IMPMEM__GGUF_KEPT_TEXT 256u    /* longer values are cut: only names matter here */
-#define IMPMEM__GGUF_KEPT_ITEMS 4096u  /* longer number arrays are checked, counted and skipped */
+#define IMPMEM__GGUF_TENSOR_NAME 64u  /* with its end */
+#define IMPMEM__GGUF_KEPT_TEXT 256u   /* longer values are cut: only names matter here */
+#define IMPMEM__GGUF_KEPT_ITEMS 4096u /* longer number arrays are checked, counted and skipped */
 #define IMPMEM__GGUF_DEFAULT_ALIGNMENT 32u
 
 enum {
@@ -69,7 +69,8 @@ const char *impmem__gguf_type_name(uint32_t type);
 impmem_status impmem__gguf_keys(impmem__gguf *gguf, impmem__source *source, const impmem__diag *diag);
 impmem_status impmem__gguf_tensors(impmem__gguf *gguf, impmem__source *source, const impmem__diag *diag);
 
-/* Reads the siblings of the first file of a split set and adds their tensors. Nothing to do for a file that is no part of one. */
+/* Reads the siblings of the first file of a split set and adds their tensors. Nothing to do for a file that is no part
+ * of one. */
 impmem_status impmem__gguf_splits(impmem__gguf *gguf, const impmem__diag *diag, bool memory);
 
 #endif

@@ -1,5 +1,5 @@
-/* The second part of a GGUF header: tensor infos. Every size goes through checked arithmetic, every offset must be the running
- * sum of the tensors before it, and the last byte must be inside the file. */
+/* The second part of a GGUF header: tensor infos. Every size goes through checked arithmetic, every offset must be the
+ * running sum of the tensors before it, and the last byte must be inside the file. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,10 +41,8 @@ static impmem_status read_name(tensor_table *t, uint64_t index, char *what, size
     if (index == t->capacity) {
         /* Grows with what was really read, so that a declared count alone takes no memory. */
         uint64_t capacity = t->capacity ? t->capacity * 2 : 256;
-        tensor_name *grown = realloc(t->name, (size_t)capacity * sizeof *grown);
-        if (!grown) {
-            return impmem__refuse(t->diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for the tensor names");
-        }
+        tensor_name *grown = impmem__grow(t->name, capacity * sizeof *grown);
+        if (!grown) { return impmem__no_memory(t->diag, "the tensor names"); }
         t->name = grown;
         t->capacity = capacity;
     }
@@ -55,15 +53,18 @@ static impmem_status read_name(tensor_table *t, uint64_t index, char *what, size
     impmem_status st = read_little(t, 8, &length, what);
     if (st) return st;
     if (length == 0 || length >= sizeof name->text) {
-        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_FORMAT, name->offset, "length of %s at byte %" PRIu64 ": found %" PRIu64
-                              ", expected 1 to %zu", what, name->offset, length, sizeof name->text - 1);
+        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_FORMAT, name->offset,
+                              "length of %s at byte %" PRIu64 ": found %" PRIu64 ", expected 1 to %zu", what, name->offset,
+                              length, sizeof name->text - 1);
     }
     st = impmem__source_read(t->source, name->text, length, what, t->diag);
     if (st) return st;
     for (uint64_t i = 0; i < length; i++) {
         if (name->text[i] == '\0') {
-            return impmem__refuse(t->diag, IMPMEM_ERR_BAD_FORMAT, name->offset + 8 + i, "%s at byte %" PRIu64 ": found a zero byte, "
-                                  "expected text", what, name->offset + 8 + i);
+            return impmem__refuse(t->diag, IMPMEM_ERR_BAD_FORMAT, name->offset + 8 + i,
+                                  "%s at byte %" PRIu64 ": found a zero byte, "
+                                  "expected text",
+                                  what, name->offset + 8 + i);
         }
     }
     (void)snprintf(what, what_bytes, "tensor '%s'", name->text);
@@ -78,8 +79,9 @@ static impmem_status read_shape(tensor_table *t, const char *what, uint64_t *ele
     impmem_status st = read_little(t, 4, &n_dims, what);
     if (st) return st;
     if (n_dims < 1 || n_dims > IMPMEM__GGUF_MAX_DIMS) {
-        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_FORMAT, at, "dimension count of %s at byte %" PRIu64 ": found %" PRIu64
-                              ", expected 1 to %u", what, at, n_dims, IMPMEM__GGUF_MAX_DIMS);
+        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_FORMAT, at,
+                              "dimension count of %s at byte %" PRIu64 ": found %" PRIu64 ", expected 1 to %u", what, at,
+                              n_dims, IMPMEM__GGUF_MAX_DIMS);
     }
     *elements = 1;
     for (uint64_t d = 0; d < n_dims; d++) {
@@ -88,12 +90,16 @@ static impmem_status read_shape(tensor_table *t, const char *what, uint64_t *ele
         st = read_little(t, 8, &dim, what);
         if (st) return st;
         if (dim == 0 || dim > INT64_MAX) {
-            return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at, "dimension %" PRIu64 " of %s at byte %" PRIu64 ": found %s%" PRIu64
-                                  ", expected 1 or more", d, what, at, dim ? "-" : "", dim ? UINT64_MAX - dim + 1 : 0);
+            return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at,
+                                  "dimension %" PRIu64 " of %s at byte %" PRIu64 ": found %s%" PRIu64
+                                  ", expected 1 or more",
+                                  d, what, at, dim ? "-" : "", dim ? UINT64_MAX - dim + 1 : 0);
         }
         if (impmem_mul(elements, *elements, dim) || *elements > INT64_MAX) {
-            return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at, "dimensions of %s by byte %" PRIu64 ": found a product beyond 2^63, "
-                                  "expected an element count", what, at);
+            return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at,
+                                  "dimensions of %s by byte %" PRIu64 ": found a product beyond 2^63, "
+                                  "expected an element count",
+                                  what, at);
         }
         if (d == 0) *row = dim;
         if (d < 2) *matrix = *elements;
@@ -110,16 +116,22 @@ static impmem_status read_type(tensor_table *t, const char *what, uint64_t eleme
     const char *removed = NULL;
     const impmem__ggml_type *type = impmem__ggml_type_of((uint32_t)id, &removed);
     if (!type) {
-        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at, "type of %s at byte %" PRIu64 ": found %" PRIu64 " (%s), expected a ggml "
-                              "type that is in use", what, at, id, removed ? removed : "unknown");
+        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at,
+                              "type of %s at byte %" PRIu64 ": found %" PRIu64 " (%s), expected a ggml "
+                              "type that is in use",
+                              what, at, id, removed ? removed : "unknown");
     }
     if (row % type->block_elements != 0) {
-        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at, "row of %s: found %" PRIu64 " elements, expected a multiple of %u for "
-                              "type %s at byte %" PRIu64, what, row, type->block_elements, type->name, at);
+        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at,
+                              "row of %s: found %" PRIu64 " elements, expected a multiple of %u for "
+                              "type %s at byte %" PRIu64,
+                              what, row, type->block_elements, type->name, at);
     }
     if (impmem_mul(bytes, elements / type->block_elements, type->block_bytes)) {
-        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at, "size of %s of type %s at byte %" PRIu64 ": found more than 2^64 bytes, "
-                              "expected a byte count", what, type->name, at);
+        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at,
+                              "size of %s of type %s at byte %" PRIu64 ": found more than 2^64 bytes, "
+                              "expected a byte count",
+                              what, type->name, at);
     }
     return IMPMEM_OK;
 }
@@ -131,13 +143,15 @@ static impmem_status read_place(tensor_table *t, const char *what, uint64_t byte
     impmem_status st = read_little(t, 8, &offset, what);
     if (st) return st;
     if (offset % t->alignment != 0) {
-        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at, "offset of %s at byte %" PRIu64 ": found %" PRIu64 ", expected a multiple "
-                              "of the alignment %u", what, at, offset, t->alignment);
+        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at,
+                              "offset of %s at byte %" PRIu64 ": found %" PRIu64 ", expected a multiple "
+                              "of the alignment %u",
+                              what, at, offset, t->alignment);
     }
     if (offset != t->running) {
-        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at, "offset of %s at byte %" PRIu64 ": found %" PRIu64 " (%s), expected %"
-                              PRIu64, what, at, offset, offset < t->running ? "overlaps a tensor before it" : "leaves a gap",
-                              t->running);
+        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at,
+                              "offset of %s at byte %" PRIu64 ": found %" PRIu64 " (%s), expected %" PRIu64, what, at,
+                              offset, offset < t->running ? "overlaps a tensor before it" : "leaves a gap", t->running);
     }
     uint64_t padded = 0;
     impmem_status over = impmem_align_up(&padded, bytes, t->alignment);
@@ -145,8 +159,10 @@ static impmem_status read_place(tensor_table *t, const char *what, uint64_t byte
     if (!over) over = impmem_add(&t->running, t->running, padded);
     if (!over) over = impmem_add(&t->weight_bytes, t->weight_bytes, bytes);
     if (over) {
-        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at, "sizes up to %s at byte %" PRIu64 ": found a sum beyond 2^64 bytes, "
-                              "expected a byte count", what, at);
+        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_VALUE, at,
+                              "sizes up to %s at byte %" PRIu64 ": found a sum beyond 2^64 bytes, "
+                              "expected a byte count",
+                              what, at);
     }
     return IMPMEM_OK;
 }
@@ -184,8 +200,10 @@ static impmem_status check_names(tensor_table *t, uint64_t n)
     if (n > 1) qsort(t->name, (size_t)n, sizeof *t->name, by_name);
     for (uint64_t i = 1; i < n; i++) {
         if (strcmp(t->name[i - 1].text, t->name[i].text) != 0) continue;
-        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_FORMAT, t->name[i].offset, "tensor '%s' at byte %" PRIu64 ": found again, expected "
-                              "only the one at byte %" PRIu64, t->name[i].text, t->name[i].offset, t->name[i - 1].offset);
+        return impmem__refuse(t->diag, IMPMEM_ERR_BAD_FORMAT, t->name[i].offset,
+                              "tensor '%s' at byte %" PRIu64 ": found again, expected "
+                              "only the one at byte %" PRIu64,
+                              t->name[i].text, t->name[i].offset, t->name[i - 1].offset);
     }
     return IMPMEM_OK;
 }
@@ -195,8 +213,10 @@ static impmem_status check_end(tensor_table *t)
     uint64_t begin = 0, end = 0;
     if (impmem_align_up(&begin, t->source->pos, t->alignment) || impmem_add(&end, begin, t->data_end)) end = UINT64_MAX;
     if (end <= t->source->size) return IMPMEM_OK;
-    return impmem__refuse(t->diag, IMPMEM_ERR_TRUNCATED, t->source->size, "tensor data from byte %" PRIu64 ": the file ends at byte %"
-                          PRIu64 ", expected %" PRIu64 " bytes in all", begin, t->source->size, end);
+    return impmem__refuse(t->diag, IMPMEM_ERR_TRUNCATED, t->source->size,
+                          "tensor data from byte %" PRIu64 ": the file ends at byte %" PRIu64 ", expected %" PRIu64
+                          " bytes in all",
+                          begin, t->source->size, end);
 }
 
 impmem_status impmem__gguf_tensors(impmem__gguf *gguf, impmem__source *source, const impmem__diag *diag)
@@ -206,7 +226,7 @@ impmem_status impmem__gguf_tensors(impmem__gguf *gguf, impmem__source *source, c
     for (uint64_t i = 0; i < gguf->n_tensors && !st; i++) st = read_info(&t, i);
     if (!st) st = check_names(&t, gguf->n_tensors);
     if (!st && gguf->n_tensors > 0) st = check_end(&t);
-    free(t.name);
+    impmem__give(t.name);
     if (st) return st;
     gguf->weight_bytes = t.weight_bytes;
     gguf->largest_elements = t.largest_elements;

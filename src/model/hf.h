@@ -12,7 +12,8 @@
 #define IMPMEM__SAFETENSORS_MAX_HEADER ((uint64_t)100000000)
 #define IMPMEM__HF_MAX_FILES 4096u
 
-/* One JSON object; bare NaN and Infinity read as null, duplicate names are refused. The caller drops *out with json_decref. */
+/* One JSON object; bare NaN and Infinity read as null, duplicate names are refused. The caller drops *out with
+ * json_decref. */
 impmem_status impmem__json_parse(const char *text, uint64_t bytes, const impmem__diag *diag, json_t **out);
 impmem_status impmem__json_file(const impmem__diag *diag, uint64_t max_bytes, json_t **out);
 
@@ -31,14 +32,14 @@ typedef enum impmem__part {
 /* Bytes of a [rows, columns] matrix: rows * columns * bits / 8, and the scales that go with it. */
 typedef struct impmem__format {
     uint32_t bits;
-    uint32_t group;        /* columns that share scales; 0 = no such groups */
-    uint32_t group_bits;   /* scale and zero point of one group */
-    uint32_t block_rows;   /* blocks with one 4-byte scale each; 0 = none */
+    uint32_t group;      /* columns that share scales; 0 = no such groups */
+    uint32_t group_bits; /* scale and zero point of one group */
+    uint32_t block_rows; /* blocks with one 4-byte scale each; 0 = none */
     uint32_t block_columns;
     uint32_t row_bytes;    /* per output row */
     uint32_t column_bytes; /* per input column */
     uint32_t matrix_bytes;
-    uint32_t packed;       /* elements of one stored unit */
+    uint32_t packed; /* elements of one stored unit */
 } impmem__format;
 
 typedef struct impmem__storage {

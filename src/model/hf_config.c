@@ -1,9 +1,8 @@
-/* A config.json, alone or in its directory, into a model: which of its objects describes the language model, its keys through the
- * face that both formats share, and the size of its weights. */
+/* A config.json, alone or in its directory, into a model: which of its objects describes the language model, its keys
+ * through the face that both formats share, and the size of its weights. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -60,7 +59,8 @@ static impmem_status find_text(json_t *root, const impmem__diag *diag, json_t **
         json_t *nested = json_object_get(root, names[i]);
         if (!nested || json_is_null(nested)) continue;
         if (!json_is_object(nested)) {
-            return impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "key '%s': found no object, expected one", names[i]);
+            return impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "key '%s': found no object, expected one",
+                                  names[i]);
         }
         *out = nested;
         return IMPMEM_OK;
@@ -73,16 +73,23 @@ static impmem_status find_arch(impmem__reading *reading, const json_t *root, con
 {
     const char *inner = json_string_value(json_object_get(text, "model_type"));
     const char *outer = json_string_value(json_object_get(root, "model_type"));
-    const char *name = inner && impmem__arch_of_hf(inner) ? inner : outer && impmem__arch_of_hf(outer) ? outer : inner ? inner : outer;
+    const char *name = inner && impmem__arch_of_hf(inner)   ? inner
+                       : outer && impmem__arch_of_hf(outer) ? outer
+                       : inner                              ? inner
+                                                            : outer;
     if (!name) {
-        return impmem__refuse(&reading->diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET, "key 'model_type': found nothing, expected a string");
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET,
+                              "key 'model_type': found nothing, expected a string");
     }
     reading->arch = impmem__arch_of_hf(name);
     *out_name = name;
     if (reading->arch && reading->arch->refusal) return IMPMEM_OK;
-    if (json_is_true(json_object_get(text, "is_encoder_decoder")) || json_is_true(json_object_get(root, "is_encoder_decoder"))) {
-        return impmem__refuse(&reading->diag, IMPMEM_ERR_UNKNOWN_ARCHITECTURE, IMPMEM__NO_OFFSET, "architecture '%.48s': is_encoder_decoder "
-                              "is true, and cross-attention is not planned by this version", name);
+    if (json_is_true(json_object_get(text, "is_encoder_decoder")) ||
+        json_is_true(json_object_get(root, "is_encoder_decoder"))) {
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_UNKNOWN_ARCHITECTURE, IMPMEM__NO_OFFSET,
+                              "architecture '%.48s': is_encoder_decoder "
+                              "is true, and cross-attention is not planned by this version",
+                              name);
     }
     return IMPMEM_OK;
 }
@@ -134,15 +141,15 @@ static impmem_status fill_weights(impmem__reading *reading, json_t *root, json_t
     if (directory) {
         st = impmem__weights_stated(directory, reading->diag.why, &stated, &tensors, &format, &found);
         size_t bytes = strlen(directory) + sizeof "/hf_quant_config.json";
-        char *path = malloc(bytes);
+        char *path = impmem__take(bytes);
         struct stat info;
-        if (!st && !path) st = impmem__refuse(&reading->diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for a path");
+        if (!st && !path) st = impmem__no_memory(&reading->diag, "a path");
         if (!st) {
             (void)snprintf(path, bytes, "%s/hf_quant_config.json", directory);
             impmem__diag own = {path, reading->diag.why};
             if (lstat(path, &info) == 0) st = impmem__json_file(&own, IMPMEM__HF_MAX_CONFIG, &extra);
         }
-        free(path);
+        impmem__give(path);
     }
     impmem__storage storage;
     uint64_t estimated = 0, largest = 0;
@@ -177,8 +184,8 @@ static impmem_status fill(json_t *root, const char *path, const char *directory,
     json_t *text = NULL;
     impmem_status st = find_text(root, &diag, &text);
     if (st) return st;
-    impmem__reading *reading = calloc(1, sizeof *reading);
-    if (!reading) return impmem__refuse(&diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for the figures");
+    impmem__reading *reading = impmem__take(sizeof *reading);
+    if (!reading) return impmem__no_memory(&diag, "the figures");
     const char *arch = "";
     reading->diag = diag;
     reading->model = model;
@@ -192,7 +199,7 @@ static impmem_status fill(json_t *root, const char *path, const char *directory,
     if (!st) st = impmem__facts_read(reading);
     if (!st) st = impmem__shape_fill(reading);
     if (!st) st = fill_weights(reading, root, text, directory);
-    free(reading);
+    impmem__give(reading);
     return st;
 }
 
@@ -212,7 +219,8 @@ impmem_status impmem__hf_read_config(const char *path, impmem_model *model, impm
     return read_config(path, NULL, model, why);
 }
 
-impmem_status impmem__hf_read_text(const char *text, uint64_t bytes, const char *path, impmem_model *model, impmem_error *why)
+impmem_status impmem__hf_read_text(const char *text, uint64_t bytes, const char *path, impmem_model *model,
+                                   impmem_error *why)
 {
     impmem__diag diag = {path, why};
     json_t *root = NULL;
@@ -227,17 +235,18 @@ impmem_status impmem__hf_read_directory(const char *path, impmem_model *model, i
 {
     impmem__diag diag = {path, why};
     size_t bytes = strlen(path) + sizeof "/config.json";
-    char *config = malloc(bytes);
-    if (!config) return impmem__refuse(&diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for a path");
+    char *config = impmem__take(bytes);
+    if (!config) return impmem__no_memory(&diag, "a path");
     (void)snprintf(config, bytes, "%s/config.json", path);
     struct stat info;
     impmem_status st;
     if (lstat(config, &info) != 0) {
-        st = impmem__refuse(&diag, IMPMEM_ERR_IO, IMPMEM__NO_OFFSET, "a directory without config.json, expected one, or the path of a .gguf "
+        st = impmem__refuse(&diag, IMPMEM_ERR_IO, IMPMEM__NO_OFFSET,
+                            "a directory without config.json, expected one, or the path of a .gguf "
                             "file");
     } else {
         st = read_config(config, path, model, why);
     }
-    free(config);
+    impmem__give(config);
     return st;
 }

@@ -1,7 +1,6 @@
-/* JSON as configs really are: Python writes bare NaN and Infinity, which no JSON parser takes. They become null first, outside
- * strings only. */
+/* JSON as configs really are: Python writes bare NaN and Infinity, which no JSON parser takes. They become null first,
+ * outside strings only. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "model/hf.h"
@@ -34,8 +33,7 @@ static uint64_t without_bare_words(const char *text, uint64_t bytes, char *to, u
         }
         uint64_t word = c == '-' || c == 'I' || c == 'N' ? bare_word(text + i, bytes - i) : 0;
         if (word > 0) {
-            memcpy(to + n, "null", 4);
-            n += 4;
+            for (const char *letter = "null"; *letter; letter++) to[n++] = *letter;
             i += word - 1;
             continue;
         }
@@ -50,21 +48,21 @@ static uint64_t without_bare_words(const char *text, uint64_t bytes, char *to, u
 
 impmem_status impmem__json_parse(const char *text, uint64_t bytes, const impmem__diag *diag, json_t **out)
 {
-    char *clean = malloc((size_t)bytes * 2 + 1);
-    if (!clean) return impmem__refuse(diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for %" PRIu64 " bytes", bytes);
+    char *clean = impmem__take((size_t)bytes * 2 + 1);
+    if (!clean) return impmem__no_memory(diag, "the file");
     uint32_t depth = 0;
     uint64_t n = without_bare_words(text, bytes, clean, &depth);
     if (depth > IMPMEM__HF_MAX_DEPTH) {
-        free(clean);
-        return impmem__refuse(diag, IMPMEM_ERR_TOO_LARGE, IMPMEM__NO_OFFSET, "JSON: found values %u deep, expected at most %u", depth,
-                              IMPMEM__HF_MAX_DEPTH);
+        impmem__give(clean);
+        return impmem__refuse(diag, IMPMEM_ERR_TOO_LARGE, IMPMEM__NO_OFFSET,
+                              "JSON: found values %u deep, expected at most %u", depth, IMPMEM__HF_MAX_DEPTH);
     }
     json_error_t error;
     json_t *root = json_loadb(clean, (size_t)n, JSON_REJECT_DUPLICATES, &error);
-    free(clean);
+    impmem__give(clean);
     if (!root) {
         enum json_error_code code = json_error_code(&error);
-        impmem_status st = code == json_error_out_of_memory           ? IMPMEM_ERR_OUT_OF_HOST_MEMORY
+        impmem_status st = code == json_error_out_of_memory            ? IMPMEM_ERR_OUT_OF_HOST_MEMORY
                            : code == json_error_premature_end_of_input ? IMPMEM_ERR_TRUNCATED
                                                                        : IMPMEM_ERR_BAD_FORMAT;
         uint64_t at = n == bytes && error.position > 0 ? (uint64_t)error.position : IMPMEM__NO_OFFSET;
@@ -85,6 +83,6 @@ impmem_status impmem__json_file(const impmem__diag *diag, uint64_t max_bytes, js
     impmem_status st = impmem__slurp(diag, max_bytes, &text, &bytes);
     if (st) return st;
     st = impmem__json_parse(text, bytes, diag, out);
-    free(text);
+    impmem__give(text);
     return st;
 }

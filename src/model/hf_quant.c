@@ -1,5 +1,5 @@
-/* How a checkpoint stores its weights: torch_dtype and the many shapes of quantization_config. Used for estimates only, so an
- * unknown method falls back to the unquantized dtype, an upper bound, and says so. */
+/* How a checkpoint stores its weights: torch_dtype and the many shapes of quantization_config. Used for estimates only,
+ * so an unknown method falls back to the unquantized dtype, an upper bound, and says so. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +30,8 @@ static uint32_t dtype_bits(impmem__reading *reading, const json_t *root, const j
     static const struct {
         const char *name;
         uint32_t bits;
-    } known[] = {{"float32", 32}, {"float16", 16}, {"bfloat16", 16}, {"float64", 64}, {"float8_e4m3fn", 8}, {"float8_e5m2", 8}};
+    } known[] = {{"float32", 32}, {"float16", 16},      {"bfloat16", 16},
+                 {"float64", 64}, {"float8_e4m3fn", 8}, {"float8_e5m2", 8}};
     const char *name = json_string_value(either(text, root, "torch_dtype"));
     if (!name) name = json_string_value(either(text, root, "dtype"));
     for (size_t i = 0; name && i < sizeof known / sizeof *known; i++) {
@@ -54,7 +55,8 @@ static bool leaves_attention(const json_t *config)
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
         size_t i;
         json_t *entry;
-        json_array_foreach(json_object_get(config, keys[k]), i, entry) {
+        json_array_foreach(json_object_get(config, keys[k]), i, entry)
+        {
             const char *name = json_string_value(entry);
             if (name && strstr(name, "self_attn")) return true;
         }
@@ -78,8 +80,10 @@ static impmem__format fp8(const json_t *config)
 
 static bool bitsandbytes(const json_t *config, impmem__format *format)
 {
-    bool four = json_is_true(json_object_get(config, "load_in_4bit")) || json_is_true(json_object_get(config, "_load_in_4bit"));
-    bool eight = json_is_true(json_object_get(config, "load_in_8bit")) || json_is_true(json_object_get(config, "_load_in_8bit"));
+    bool four = json_is_true(json_object_get(config, "load_in_4bit")) ||
+                json_is_true(json_object_get(config, "_load_in_4bit"));
+    bool eight = json_is_true(json_object_get(config, "load_in_8bit")) ||
+                 json_is_true(json_object_get(config, "_load_in_8bit"));
     bool twice = json_is_true(json_object_get(config, "bnb_4bit_use_double_quant"));
     if (four) *format = (impmem__format){.bits = 4, .group = 64, .group_bits = twice ? 8 : 32, .packed = 2};
     else if (eight) *format = (impmem__format){.bits = 8, .row_bytes = 4, .matrix_bytes = 1, .packed = 1};
@@ -92,7 +96,10 @@ static bool grouped(const json_t *config, uint32_t column_bytes, bool zeros, imp
     uint32_t bits = number_of(config, "bits", number_of(config, "w_bit", number_of(config, "num_bits", 0)));
     uint32_t group = number_of(config, "group_size", number_of(config, "q_group_size", 0));
     if (bits == 0 || bits > 16) return false;
-    *format = (impmem__format){.bits = bits, .group = group, .group_bits = 16 + (zeros ? bits : 0), .column_bytes = column_bytes,
+    *format = (impmem__format){.bits = bits,
+                               .group = group,
+                               .group_bits = 16 + (zeros ? bits : 0),
+                               .column_bytes = column_bytes,
                                .packed = 32 / bits};
     if (group == 0) format->row_bytes = 2 + (zeros ? 1 : 0);
     return true;
@@ -114,7 +121,8 @@ static bool by_groups(const json_t *config, impmem__format *format)
 {
     const char *name;
     json_t *entry;
-    json_object_foreach(json_object_get(config, "config_groups"), name, entry) {
+    json_object_foreach(json_object_get(config, "config_groups"), name, entry)
+    {
         const json_t *weights = json_object_get(entry, "weights");
         uint32_t bits = number_of(weights, "num_bits", 0);
         bool real = strcmp(text_of(weights, "type"), "float") == 0;
@@ -140,7 +148,8 @@ static bool read_method(const json_t *config, impmem__format *format)
     return true;
 }
 
-/* MLX writes bits and group_size without a method, and quantizes embeddings and head too: a 16-bit scale and bias a group. */
+/* MLX writes bits and group_size without a method, and quantizes embeddings and head too: a 16-bit scale and bias a
+ * group. */
 static bool mlx(const json_t *config, impmem__storage *storage)
 {
     uint32_t bits = number_of(config, "bits", 0), group = number_of(config, "group_size", 0);
@@ -168,7 +177,8 @@ impmem_status impmem__storage_read(impmem__reading *reading, const json_t *root,
     }
     impmem__format format;
     if (!read_method(config, &format)) {
-        impmem__note(reading->model, "weights: quantization '%.40s' is not known, the unquantized dtype is assumed (an upper bound)",
+        impmem__note(reading->model,
+                     "weights: quantization '%.40s' is not known, the unquantized dtype is assumed (an upper bound)",
                      text_of(config, "quant_method")[0] ? text_of(config, "quant_method") : text_of(config, "quant_algo"));
         return IMPMEM_OK;
     }

@@ -1,11 +1,10 @@
-/* The size that a directory states for its weights: the total of model.safetensors.index.json, or the headers of its safetensors
- * files. */
+/* The size that a directory states for its weights: the total of model.safetensors.index.json, or the headers of its
+ * safetensors files. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -17,14 +16,9 @@ static const char index_name[] = "model.safetensors.index.json";
 static char *join(const char *directory, const char *name)
 {
     size_t bytes = strlen(directory) + strlen(name) + 2;
-    char *path = malloc(bytes);
+    char *path = impmem__take(bytes);
     if (path) (void)snprintf(path, bytes, "%s/%s", directory, name);
     return path;
-}
-
-static impmem_status no_memory(const impmem__diag *diag)
-{
-    return impmem__refuse(diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for a path");
 }
 
 /* Some writers put the total down as 1.6e10. */
@@ -39,11 +33,13 @@ static impmem_status read_total(const json_t *value, const impmem__diag *diag, u
         *out = (uint64_t)real;
         return IMPMEM_OK;
     }
-    return impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "key 'metadata.total_size': found %s, expected a byte count above 0",
+    return impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                          "key 'metadata.total_size': found %s, expected a byte count above 0",
                           json_is_number(value) ? "a number out of range" : "no number");
 }
 
-static impmem_status read_index(const char *path, impmem_error *why, uint64_t *out_bytes, uint64_t *out_tensors, bool *found)
+static impmem_status read_index(const char *path, impmem_error *why, uint64_t *out_bytes, uint64_t *out_tensors,
+                                bool *found)
 {
     impmem__diag diag = {path, why};
     json_t *root = NULL;
@@ -52,7 +48,8 @@ static impmem_status read_index(const char *path, impmem_error *why, uint64_t *o
     const json_t *map = json_object_get(root, "weight_map");
     const json_t *total = json_object_get(json_object_get(root, "metadata"), "total_size");
     if (!json_is_object(map)) {
-        st = impmem__refuse(&diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET, "key 'weight_map': found nothing, expected an object");
+        st = impmem__refuse(&diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET,
+                            "key 'weight_map': found nothing, expected an object");
     } else if (total && !json_is_null(total)) {
         st = read_total(total, &diag, out_bytes);
         *found = !st;
@@ -70,32 +67,46 @@ static bool is_weights(const char *name)
     return n > sizeof end - 1 && strcmp(name + n - (sizeof end - 1), end) == 0 && strncmp(name, "model", 5) == 0;
 }
 
-static impmem_status read_headers(const char *directory, impmem_error *why, uint64_t *out_bytes, uint64_t *out_tensors, bool *found)
+static int keep_weights(const struct dirent *entry)
+{
+    return is_weights(entry->d_name);
+}
+
+static impmem_status add_header(const char *directory, const char *name, impmem_error *why, uint64_t *bytes,
+                                uint64_t *tensors)
 {
     impmem__diag diag = {directory, why};
-    DIR *dir = opendir(directory);
-    if (!dir) return impmem__refuse(&diag, IMPMEM_ERR_IO, IMPMEM__NO_OFFSET, "can't be listed: %s", strerror(errno));
+    char *path = join(directory, name);
+    if (!path) return impmem__no_memory(&diag, "a path");
+    uint64_t b = 0, t = 0;
+    impmem_status st = impmem__safetensors_read(path, why, &b, &t);
+    impmem__give(path);
+    if (st) return st;
+    *tensors += t;
+    if (!impmem_add(bytes, *bytes, b)) return IMPMEM_OK;
+    return impmem__refuse(&diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "safetensors files: found more than 2^64 bytes");
+}
+
+/* In the order of their names, so that the first bad one is the same on every machine. */
+static impmem_status read_headers(const char *directory, impmem_error *why, uint64_t *out_bytes, uint64_t *out_tensors,
+                                  bool *found)
+{
+    impmem__diag diag = {directory, why};
+    struct dirent **entry = NULL;
+    int n = scandir(directory, &entry, keep_weights, alphasort);
+    if (n < 0) { return impmem__refuse_errno(&diag, "can't be listed", errno); }
     uint64_t bytes = 0, tensors = 0;
-    uint32_t files = 0;
     impmem_status st = IMPMEM_OK;
-    for (struct dirent *entry; !st && (entry = readdir(dir)) != NULL;) {
-        if (!is_weights(entry->d_name)) continue;
-        if (++files > IMPMEM__HF_MAX_FILES) {
-            st = impmem__refuse(&diag, IMPMEM_ERR_TOO_LARGE, IMPMEM__NO_OFFSET, "found more than %u safetensors files, expected at most that",
-                                IMPMEM__HF_MAX_FILES);
-            break;
-        }
-        char *path = join(directory, entry->d_name);
-        uint64_t b = 0, t = 0;
-        st = path ? impmem__safetensors_read(path, why, &b, &t) : no_memory(&diag);
-        free(path);
-        tensors += t;
-        if (!st && impmem_add(&bytes, bytes, b)) {
-            st = impmem__refuse(&diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "safetensors files: found more than 2^64 bytes");
-        }
+    if (n > (int)IMPMEM__HF_MAX_FILES) {
+        st = impmem__refuse(&diag, IMPMEM_ERR_TOO_LARGE, IMPMEM__NO_OFFSET,
+                            "found %d safetensors files, expected at most %u", n, IMPMEM__HF_MAX_FILES);
     }
-    (void)closedir(dir);
-    *found = !st && files > 0;
+    for (int i = 0; i < n; i++) {
+        if (!st) st = add_header(directory, entry[i]->d_name, why, &bytes, &tensors);
+        impmem__give(entry[i]);
+    }
+    impmem__give(entry);
+    *found = !st && n > 0;
     if (!*found) return st;
     *out_bytes = bytes;
     *out_tensors = tensors;
@@ -108,11 +119,11 @@ impmem_status impmem__weights_stated(const char *directory, impmem_error *why, u
     impmem__diag diag = {directory, why};
     *found = false;
     char *path = join(directory, index_name);
-    if (!path) return no_memory(&diag);
+    if (!path) return impmem__no_memory(&diag, "a path");
     struct stat info;
     impmem_status st = IMPMEM_OK;
     if (lstat(path, &info) == 0) st = read_index(path, why, out_bytes, out_tensors, found);
-    free(path);
+    impmem__give(path);
     if (st || *found) {
         *out_format = "safetensors index";
         return st;

@@ -1,6 +1,5 @@
-/* model/internal.h - what the files of src/model share: refusing with a place, a bounded source of bytes, one face for the keys
- * of both formats, the architecture table, and the steps from keys to a model shape.
- */
+/* model/internal.h - what the files of src/model share: refusing with a place, a bounded source of bytes, one face for
+ * the keys of both formats, the architecture table, and the steps from keys to a model shape. */
 #ifndef IMPMEM__MODEL_INTERNAL_H
 #define IMPMEM__MODEL_INTERNAL_H
 
@@ -24,6 +23,14 @@ struct impmem_model {
 
 void impmem__note(impmem_model *model, const char *fmt, ...) IMPMEM_PRINTF(2, 3);
 
+/* ---- memory --------------------------------------------------------------------------------------------------------- */
+
+/* The C library's heap: a model is read before there is an engine, so there is no ledger to charge. Zeroed; NULL when refused. */
+void *impmem__take(uint64_t bytes);
+/* More room for what impmem__take gave; the new part is not zeroed. */
+void *impmem__grow(void *memory, uint64_t bytes);
+void impmem__give(void *memory); /* NULL is fine */
+
 /* ---- refusing -------------------------------------------------------------------------------------------------------- */
 
 typedef struct impmem__diag {
@@ -33,10 +40,16 @@ typedef struct impmem__diag {
 
 #define IMPMEM__NO_OFFSET UINT64_MAX
 
-/* One line about the file at `diag->path`; bytes of the message that are not printable ASCII come out as \xNN, so that text from
- * a hostile file can't drive a terminal. Returns `status`. */
+/* One line about the file at `diag->path`; bytes of the message that are not printable ASCII come out as \xNN, so that
+ * text from a hostile file can't drive a terminal. Returns `status`. */
 impmem_status impmem__refuse(const impmem__diag *diag, impmem_status status, uint64_t offset, const char *fmt, ...)
     IMPMEM_PRINTF(4, 5);
+
+static inline impmem_status impmem__no_memory(const impmem__diag *diag, const char *what)
+{
+    (void)impmem__refuse(diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for %s", what);
+    return IMPMEM_ERR_OUT_OF_HOST_MEMORY;
+}
 
 /* ---- bytes ----------------------------------------------------------------------------------------------------------- */
 
@@ -59,8 +72,11 @@ void impmem__source_memory(impmem__source *source, const void *bytes, uint64_t s
 void impmem__source_close(impmem__source *source);
 uint64_t impmem__source_left(const impmem__source *source);
 /* TRUNCATED names `what` and the offset where it begins. */
-impmem_status impmem__source_read(impmem__source *source, void *to, uint64_t bytes, const char *what, const impmem__diag *diag);
+impmem_status impmem__source_read(impmem__source *source, void *to, uint64_t bytes, const char *what,
+                                  const impmem__diag *diag);
 impmem_status impmem__source_skip(impmem__source *source, uint64_t bytes, const char *what, const impmem__diag *diag);
+/* IO: `what`, and what the errno value `code` means. */
+impmem_status impmem__refuse_errno(const impmem__diag *diag, const char *what, int code);
 /* The whole of a small file, ended by a zero byte; the caller frees it. TOO_LARGE beyond `max_bytes`. */
 impmem_status impmem__slurp(const impmem__diag *diag, uint64_t max_bytes, char **out_text, uint64_t *out_bytes);
 
@@ -134,37 +150,37 @@ typedef enum impmem__field {
 /* ---- architectures --------------------------------------------------------------------------------------------------- */
 
 typedef enum impmem__window_rule {
-    IMPMEM__WINDOW_NONE = 0,  /* a window key changes nothing */
-    IMPMEM__WINDOW_ALL,       /* every layer */
-    IMPMEM__WINDOW_BY_FLAG,   /* use_sliding_window, from layer max_window_layers on */
-    IMPMEM__WINDOW_PERIODIC,  /* all but every period-th layer */
-    IMPMEM__WINDOW_CHUNKS     /* chunked attention, all but every period-th layer */
+    IMPMEM__WINDOW_NONE = 0, /* a window key changes nothing */
+    IMPMEM__WINDOW_ALL,      /* every layer */
+    IMPMEM__WINDOW_BY_FLAG,  /* use_sliding_window, from layer max_window_layers on */
+    IMPMEM__WINDOW_PERIODIC, /* all but every period-th layer */
+    IMPMEM__WINDOW_CHUNKS    /* chunked attention, all but every period-th layer */
 } impmem__window_rule;
 
 /* What an architecture has that its keys don't say. */
-#define IMPMEM__A_TIED 0x1u            /* tie_word_embeddings when the key is missing */
-#define IMPMEM__A_KV_IS_HEADS 0x2u     /* no key for KV heads means one per query head, by its published definition */
+#define IMPMEM__A_TIED 0x1u        /* tie_word_embeddings when the key is missing */
+#define IMPMEM__A_KV_IS_HEADS 0x2u /* no key for KV heads means one per query head, by its published definition */
 #define IMPMEM__A_QKV_BIAS 0x4u
-#define IMPMEM__A_OUT_BIAS 0x8u        /* of the attention's output */
-#define IMPMEM__A_QK_NORM 0x10u        /* one norm of head_dim for Q, one for K */
-#define IMPMEM__A_QK_NORM_WIDE 0x20u   /* norms over all heads */
+#define IMPMEM__A_OUT_BIAS 0x8u      /* of the attention's output */
+#define IMPMEM__A_QK_NORM 0x10u      /* one norm of head_dim for Q, one for K */
+#define IMPMEM__A_QK_NORM_WIDE 0x20u /* norms over all heads */
 #define IMPMEM__A_NORM_BIAS 0x40u
-#define IMPMEM__A_PLAIN_MLP 0x80u      /* two matrices, not three */
+#define IMPMEM__A_PLAIN_MLP 0x80u /* two matrices, not three */
 #define IMPMEM__A_MLP_BIAS 0x100u
-#define IMPMEM__A_EXPERT_IS_FF 0x200u  /* the experts' width is the feed-forward width */
+#define IMPMEM__A_EXPERT_IS_FF 0x200u /* the experts' width is the feed-forward width */
 #define IMPMEM__A_ROUTER_BIAS 0x400u
 #define IMPMEM__A_SHARED_GATE 0x800u
 #define IMPMEM__A_EXPERT_BIAS 0x1000u
 #define IMPMEM__A_SINKS 0x2000u
-#define IMPMEM__A_POST_NORM 0x4000u    /* post norms with an fp32 accumulator */
-#define IMPMEM__A_MLA 0x8000u          /* latent attention */
-#define IMPMEM__A_DUAL 0x10000u        /* full and window layers differ in head geometry */
-#define IMPMEM__A_SHARED_KV 0x20000u   /* the last layers reuse earlier layers' KV */
-#define IMPMEM__A_FUSED_EXPERTS 0x40000u /* one tensor holds all experts */
-#define IMPMEM__A_POSITIONS 0x80000u   /* learned position embeddings */
-#define IMPMEM__A_FALCON 0x100000u     /* multi_query decides the KV heads */
-#define IMPMEM__A_GROUPED_MQ 0x200000u /* multi_query_attention decides whether the group count is used */
-#define IMPMEM__A_PER_LAYER_INPUT 0x400000u /* per-layer input embeddings */
+#define IMPMEM__A_POST_NORM 0x4000u          /* post norms with an fp32 accumulator */
+#define IMPMEM__A_MLA 0x8000u                /* latent attention */
+#define IMPMEM__A_DUAL 0x10000u              /* full and window layers differ in head geometry */
+#define IMPMEM__A_SHARED_KV 0x20000u         /* the last layers reuse earlier layers' KV */
+#define IMPMEM__A_FUSED_EXPERTS 0x40000u     /* one tensor holds all experts */
+#define IMPMEM__A_POSITIONS 0x80000u         /* learned position embeddings */
+#define IMPMEM__A_FALCON 0x100000u           /* multi_query decides the KV heads */
+#define IMPMEM__A_GROUPED_MQ 0x200000u       /* multi_query_attention decides whether the group count is used */
+#define IMPMEM__A_PER_LAYER_INPUT 0x400000u  /* per-layer input embeddings */
 #define IMPMEM__A_SHARED_EXPERT_FF 0x800000u /* one shared expert of the experts' width */
 
 typedef struct impmem__arch {
@@ -173,10 +189,10 @@ typedef struct impmem__arch {
     const char *hf;      /* model_type values, separated by spaces */
     const char *refusal; /* why it is not planned, or NULL */
     uint32_t flags;
-    uint8_t window;         /* impmem__window_rule */
-    uint8_t period;         /* published default of the pattern */
-    uint8_t norms;          /* per layer; 0 = 2 */
-    uint16_t head_dim;      /* published defaults for keys that are missing; 0 = none */
+    uint8_t window;    /* impmem__window_rule */
+    uint8_t period;    /* published default of the pattern */
+    uint8_t norms;     /* per layer; 0 = 2 */
+    uint16_t head_dim; /* published defaults for keys that are missing; 0 = none */
     uint32_t default_window;
     uint32_t default_vocab;
     uint32_t default_context;
@@ -220,26 +236,30 @@ typedef struct impmem__reading {
 } impmem__reading;
 
 /* The first name of `field` that is there; `out_name` is for messages (static or arch-prefixed into `name_buffer`). */
-void impmem__field_find(const impmem__reading *reading, impmem__field field, impmem__value *out, char *name, size_t name_bytes);
-/* Integer in [min, max]; *found tells an absent key from a read one. BAD_VALUE otherwise, naming key, found and expected. */
+void impmem__field_find(const impmem__reading *reading, impmem__field field, impmem__value *out, char *name,
+                        size_t name_bytes);
+/* Integer in [min, max]; *found tells an absent key from a read one. BAD_VALUE otherwise, naming key, found and
+ * expected. */
 impmem_status impmem__field_u32(impmem__reading *reading, impmem__field field, uint32_t min, uint32_t max, uint32_t *out,
                                 bool *found);
 bool impmem__field_is_null(const impmem__reading *reading, impmem__field field);
 /* As above, MISSING_KEY when absent. */
-impmem_status impmem__field_required(impmem__reading *reading, impmem__field field, uint32_t min, uint32_t max, uint32_t *out);
+impmem_status impmem__field_required(impmem__reading *reading, impmem__field field, uint32_t min, uint32_t max,
+                                     uint32_t *out);
 /* A scalar fills all layers; an array must have one entry a layer. */
 impmem_status impmem__field_layers(impmem__reading *reading, impmem__field field, uint32_t min, uint32_t max, uint32_t *out,
                                    bool *found);
 /* A key by its plain name: absent leaves *out alone. */
 impmem_status impmem__key_bool(impmem__reading *reading, const char *name, bool *out, bool *found);
-impmem_status impmem__key_u32(impmem__reading *reading, const char *name, uint32_t min, uint32_t max, uint32_t *out, bool *found);
+impmem_status impmem__key_u32(impmem__reading *reading, const char *name, uint32_t min, uint32_t max, uint32_t *out,
+                              bool *found);
 impmem_status impmem__missing(const impmem__reading *reading, impmem__field field);
 /* "string \"abc\"", "-3", "an array of 4": for messages. */
 void impmem__describe(const impmem__value *value, char *to, size_t bytes);
 const char *impmem__field_name(const impmem__reading *reading, impmem__field field, char *name, size_t name_bytes);
 
-/* UNKNOWN_ARCHITECTURE with the row's reason, or for a NULL row the name and which general keys are missing. OK for a row that is
- * planned. */
+/* UNKNOWN_ARCHITECTURE with the row's reason, or for a NULL row the name and which general keys are missing. OK for a
+ * row that is planned. */
 impmem_status impmem__arch_check(impmem__reading *reading, const char *name);
 
 /* Fills facts, then the shape (all but weights). */
@@ -268,6 +288,7 @@ const impmem__ggml_type *impmem__ggml_type_of(uint32_t id, const char **removed_
 impmem_status impmem__hf_read_directory(const char *path, impmem_model *model, impmem_error *why);
 impmem_status impmem__hf_read_config(const char *path, impmem_model *model, impmem_error *why);
 /* The same over memory. */
-impmem_status impmem__hf_read_text(const char *text, uint64_t bytes, const char *path, impmem_model *model, impmem_error *why);
+impmem_status impmem__hf_read_text(const char *text, uint64_t bytes, const char *path, impmem_model *model,
+                                   impmem_error *why);
 
 #endif

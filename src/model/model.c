@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -76,8 +75,8 @@ static bool ends_with(const char *text, const char *end)
 static impmem_status read_file(const char *path, impmem_model *model, impmem_error *why)
 {
     impmem__diag diag = {path, why};
-    impmem__source *source = malloc(sizeof *source);
-    if (!source) return impmem__refuse(&diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for a buffer");
+    impmem__source *source = impmem__take(sizeof *source);
+    if (!source) return impmem__no_memory(&diag, "a buffer");
     impmem_status st = impmem__source_open(source, &diag);
     unsigned char first[64] = {0};
     uint64_t n = 0;
@@ -86,9 +85,10 @@ static impmem_status read_file(const char *path, impmem_model *model, impmem_err
         st = impmem__source_read(source, first, n, "the first bytes", &diag);
         impmem__source_close(source);
     }
-    free(source);
+    impmem__give(source);
     if (st) return st;
-    if (n == 0) return impmem__refuse(&diag, IMPMEM_ERR_TRUNCATED, 0, "the file is empty: expected a GGUF file or a config.json");
+    if (n == 0)
+        return impmem__refuse(&diag, IMPMEM_ERR_TRUNCATED, 0, "the file is empty: expected a GGUF file or a config.json");
     size_t at = 0;
     while (at < n && (first[at] == ' ' || first[at] == '\t' || first[at] == '\r' || first[at] == '\n')) at++;
     bool gguf = n >= 4 && (memcmp(first, "GGUF", 4) == 0 || memcmp(first, "FUGG", 4) == 0);
@@ -99,8 +99,8 @@ static impmem_status read_file(const char *path, impmem_model *model, impmem_err
     }
     if (ends_with(path, ".json") || (at < n && first[at] == '{')) return impmem__hf_read_config(path, model, why);
     return impmem__refuse(&diag, IMPMEM_ERR_BAD_FORMAT, 0,
-                          "found first bytes %02x %02x %02x %02x, expected \"GGUF\" or a JSON object", first[0], first[1], first[2],
-                          first[3]);
+                          "found first bytes %02x %02x %02x %02x, expected \"GGUF\" or a JSON object", first[0], first[1],
+                          first[2], first[3]);
 }
 
 impmem_status impmem_model_read(const char *path, impmem_model **out, impmem_error *why)
@@ -110,15 +110,12 @@ impmem_status impmem_model_read(const char *path, impmem_model **out, impmem_err
     }
     impmem__diag diag = {path, why};
     struct stat info;
-    if (stat(path, &info) != 0) {
-        return impmem__refuse(&diag, IMPMEM_ERR_IO, IMPMEM__NO_OFFSET, "can't be opened: %s", strerror(errno));
-    }
-    impmem_model *model = calloc(1, sizeof *model);
-    if (!model) return impmem__refuse(&diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for the model");
+    if (stat(path, &info) != 0) { return impmem__refuse_errno(&diag, "can't be opened", errno); }
+    impmem_model *model = impmem__take(sizeof *model);
+    if (!model) return impmem__no_memory(&diag, "the model");
     model->shape.size = sizeof model->shape;
     model->shape.version = 1;
-    impmem_status st =
-        S_ISDIR(info.st_mode) ? impmem__hf_read_directory(path, model, why) : read_file(path, model, why);
+    impmem_status st = S_ISDIR(info.st_mode) ? impmem__hf_read_directory(path, model, why) : read_file(path, model, why);
     if (st) {
         impmem_model_destroy(model);
         return st;
@@ -129,7 +126,7 @@ impmem_status impmem_model_read(const char *path, impmem_model **out, impmem_err
 
 void impmem_model_destroy(impmem_model *model)
 {
-    free(model);
+    impmem__give(model);
 }
 
 const impmem_model_shape *impmem_model_shape_of(const impmem_model *model)

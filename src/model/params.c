@@ -53,7 +53,8 @@ static void matrices(walk *w, impmem__part part, uint64_t rows, uint64_t columns
     if (impmem_mul(&elements, rows, columns) || impmem_mul(&bits, elements, f->bits)) w->overflow = true;
     add_many(w, count, div_up(bits, 8));
     if (f->group) {
-        if (impmem_mul(&scales, rows, div_up(columns, f->group)) || impmem_mul(&scales, scales, f->group_bits)) w->overflow = true;
+        if (impmem_mul(&scales, rows, div_up(columns, f->group)) || impmem_mul(&scales, scales, f->group_bits))
+            w->overflow = true;
         add_many(w, count, div_up(scales, 8));
     }
     if (f->block_rows && f->block_columns) {
@@ -62,8 +63,8 @@ static void matrices(walk *w, impmem__part part, uint64_t rows, uint64_t columns
         add_many(w, count, blocks);
     }
     uint64_t extra = 0, wide = 0;
-    if (impmem_mul(&extra, rows, f->row_bytes) || impmem_mul(&wide, columns, f->column_bytes) || impmem_add(&extra, extra, wide) ||
-        impmem_add(&extra, extra, f->matrix_bytes)) {
+    if (impmem_mul(&extra, rows, f->row_bytes) || impmem_mul(&wide, columns, f->column_bytes) ||
+        impmem_add(&extra, extra, wide) || impmem_add(&extra, extra, f->matrix_bytes)) {
         w->overflow = true;
     }
     add_many(w, count, extra);
@@ -185,10 +186,12 @@ impmem_status impmem__weights_estimate(impmem__reading *reading, const json_t *r
         if (f->ff[i] > 0) feed_forward(&w, IMPMEM__PART_MLP, f->ff[i], 1);
     }
     if (w.overflow) {
-        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "geometry: found weights beyond 2^64 bytes, expected a "
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                              "geometry: found weights beyond 2^64 bytes, expected a "
                               "size");
     }
-    if (per_layer) impmem__note(reading->model, "weights: small per-layer parts besides the per-layer inputs are not in the estimate");
+    if (per_layer)
+        impmem__note(reading->model, "weights: small per-layer parts besides the per-layer inputs are not in the estimate");
     *out_bytes = w.bytes;
     *out_largest = w.largest;
     return IMPMEM_OK;

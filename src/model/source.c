@@ -4,12 +4,17 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "model/internal.h"
+
+impmem_status impmem__refuse_errno(const impmem__diag *diag, const char *what, int code)
+{
+    char text[128];
+    return impmem__refuse(diag, IMPMEM_ERR_IO, IMPMEM__NO_OFFSET, "%s: %s", what, strerror_r(code, text, sizeof text));
+}
 
 impmem_status impmem__source_open(impmem__source *source, const impmem__diag *diag)
 {
@@ -19,12 +24,12 @@ impmem_status impmem__source_open(impmem__source *source, const impmem__diag *di
     source->buffer_bytes = 0;
     /* Non-blocking, or opening a FIFO would wait for a writer. */
     int fd = open(diag->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) return impmem__refuse(diag, IMPMEM_ERR_IO, IMPMEM__NO_OFFSET, "can't be opened: %s", strerror(errno));
+    if (fd < 0) return impmem__refuse_errno(diag, "can't be opened", errno);
     struct stat info;
     if (fstat(fd, &info) != 0) {
         int code = errno;
         (void)close(fd);
-        return impmem__refuse(diag, IMPMEM_ERR_IO, IMPMEM__NO_OFFSET, "can't be looked at: %s", strerror(code));
+        return impmem__refuse_errno(diag, "can't be looked at", code);
     }
     if (!S_ISREG(info.st_mode)) {
         (void)close(fd);
@@ -76,12 +81,13 @@ static impmem_status refill(impmem__source *source, const impmem__diag *diag)
             return IMPMEM_OK;
         }
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return impmem__refuse(diag, IMPMEM_ERR_IO, source->pos, "reading failed: %s", strerror(errno));
+        if (n < 0) return impmem__refuse_errno(diag, "reading failed", errno);
         return impmem__refuse(diag, IMPMEM_ERR_TRUNCATED, source->pos, "the file became shorter while it was read");
     }
 }
 
-impmem_status impmem__source_read(impmem__source *source, void *to, uint64_t bytes, const char *what, const impmem__diag *diag)
+impmem_status impmem__source_read(impmem__source *source, void *to, uint64_t bytes, const char *what,
+                                  const impmem__diag *diag)
 {
     if (bytes > impmem__source_left(source)) return truncated(source, bytes, what, diag);
     if (source->memory) {
@@ -116,8 +122,8 @@ impmem_status impmem__source_skip(impmem__source *source, uint64_t bytes, const 
 
 impmem_status impmem__slurp(const impmem__diag *diag, uint64_t max_bytes, char **out_text, uint64_t *out_bytes)
 {
-    impmem__source *source = malloc(sizeof *source);
-    if (!source) return impmem__refuse(diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for a buffer");
+    impmem__source *source = impmem__take(sizeof *source);
+    if (!source) return impmem__no_memory(diag, "a buffer");
     char *text = NULL;
     uint64_t bytes = 0;
     impmem_status st = impmem__source_open(source, diag);
@@ -127,19 +133,18 @@ impmem_status impmem__slurp(const impmem__diag *diag, uint64_t max_bytes, char *
             st = impmem__refuse(diag, IMPMEM_ERR_TOO_LARGE, IMPMEM__NO_OFFSET,
                                 "has %" PRIu64 " bytes, expected at most %" PRIu64, bytes, max_bytes);
         } else {
-            text = malloc((size_t)bytes + 1);
+            text = impmem__take(bytes + 1);
             if (!text) {
-                st = impmem__refuse(diag, IMPMEM_ERR_OUT_OF_HOST_MEMORY, IMPMEM__NO_OFFSET, "no memory for %" PRIu64 " bytes",
-                                    bytes);
+                st = impmem__no_memory(diag, "the file");
             } else {
                 st = impmem__source_read(source, text, bytes, "the text", diag);
             }
         }
         impmem__source_close(source);
     }
-    free(source);
-    if (st) {
-        free(text);
+    impmem__give(source);
+    if (st || !text) {
+        impmem__give(text);
         return st;
     }
     text[bytes] = '\0';

@@ -1,5 +1,5 @@
-/* Which layers keep only a window of the context, and how long it is. Explicit per-layer lists win over the architecture's rule;
- * null means off. */
+/* Which layers keep only a window of the context, and how long it is. Explicit per-layer lists win over the
+ * architecture's rule; null means off. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,8 @@ static void all_but_every(impmem__facts *facts, uint32_t period)
     for (uint32_t i = 0; i < facts->layers; i++) facts->windowed[i] = (i + 1) % period != 0;
 }
 
-/* The window's length: *on is false when it is off. A published default is used only where the key is missing altogether. */
+/* The window's length: *on is false when it is off. A published default is used only where the key is missing
+ * altogether. */
 static impmem_status read_length(impmem__reading *reading, impmem__field field, bool *on)
 {
     impmem__facts *facts = &reading->facts;
@@ -37,8 +38,10 @@ static impmem_status read_layer_types(impmem__reading *reading, const impmem__va
     if (list->kind != IMPMEM__ARRAY || list->count != facts->layers) {
         char what[80];
         impmem__describe(list, what, sizeof what);
-        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "key 'layer_types': found %s, expected an array of "
-                              "%u, one entry a layer", what, facts->layers);
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                              "key 'layer_types': found %s, expected an array of "
+                              "%u, one entry a layer",
+                              what, facts->layers);
     }
     for (uint32_t i = 0; i < facts->layers; i++) {
         impmem__value item;
@@ -51,9 +54,12 @@ static impmem_status read_layer_types(impmem__reading *reading, const impmem__va
         } else if (strcmp(type, "full_attention") != 0 && strcmp(type, "attention") != 0) {
             char what[80];
             impmem__describe(&item, what, sizeof what);
-            return impmem__refuse(&reading->diag, IMPMEM_ERR_UNKNOWN_ARCHITECTURE, IMPMEM__NO_OFFSET, "key 'layer_types[%u]': found %s, "
-                                  "expected full_attention, sliding_attention or chunked_attention: other kinds of layer are not "
-                                  "planned by this version", i, what);
+            return impmem__refuse(
+                &reading->diag, IMPMEM_ERR_UNKNOWN_ARCHITECTURE, IMPMEM__NO_OFFSET,
+                "key 'layer_types[%u]': found %s, "
+                "expected full_attention, sliding_attention or chunked_attention: other kinds of layer are not "
+                "planned by this version",
+                i, what);
         }
     }
     return IMPMEM_OK;
@@ -76,16 +82,16 @@ static impmem_status read_pattern(impmem__reading *reading)
         }
         if (!bad) return IMPMEM_OK;
         return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, reading->keys.gguf ? value.offset : IMPMEM__NO_OFFSET,
-                              "key '%s': found an array of %" PRIu64 ", expected one bool for each of %u layers", name, value.count,
-                              facts->layers);
+                              "key '%s': found an array of %" PRIu64 ", expected one bool for each of %u layers", name,
+                              value.count, facts->layers);
     }
     uint32_t period = reading->arch->period;
     bool found = false;
     impmem_status st = impmem__field_u32(reading, IMPMEM__F_WINDOW_PATTERN, 1, IMPMEM_MAX_LAYERS, &period, &found);
     if (st) return st;
     if (!found) {
-        impmem__note(reading->model, "%s: missing, %u is the published default of %s: every %u. layer is full", name, period,
-                     reading->arch->name, period);
+        impmem__note(reading->model, "%s: missing, %u is the published default of %s: every %u. layer is full", name,
+                     period, reading->arch->name, period);
     }
     all_but_every(facts, period);
     return IMPMEM_OK;
@@ -106,15 +112,17 @@ static impmem_status read_no_rope(impmem__reading *reading)
             facts->windowed[i] = item.integer == 1;
         }
         if (!bad) return IMPMEM_OK;
-        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET, "key 'no_rope_layers': found an array of %" PRIu64
-                              ", expected 0 or 1 for each of %u layers", value.count, facts->layers);
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                              "key 'no_rope_layers': found an array of %" PRIu64 ", expected 0 or 1 for each of %u layers",
+                              value.count, facts->layers);
     }
     uint32_t period = reading->arch->period;
     bool found = false;
     impmem_status st = impmem__key_u32(reading, "no_rope_layer_interval", 1, IMPMEM_MAX_LAYERS, &period, &found);
     if (st) return st;
     if (!found) {
-        impmem__note(reading->model, "no_rope_layers: missing, every %u. layer attends to everything by the published default of %s",
+        impmem__note(reading->model,
+                     "no_rope_layers: missing, every %u. layer attends to everything by the published default of %s",
                      period, reading->arch->name);
     }
     all_but_every(facts, period);
@@ -133,7 +141,8 @@ static impmem_status read_by_flag(impmem__reading *reading)
     st = impmem__key_u32(reading, "max_window_layers", 0, MOST, &from, &found);
     if (st) return st;
     if (!found) {
-        return impmem__refuse(&reading->diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET, "key 'max_window_layers': found nothing, expected "
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET,
+                              "key 'max_window_layers': found nothing, expected "
                               "it beside use_sliding_window true");
     }
     for (uint32_t i = from; i < facts->layers; i++) facts->windowed[i] = 1;
@@ -161,8 +170,8 @@ static impmem_status read_by_rule(impmem__reading *reading)
         uint32_t unused = 0;
         st = impmem__field_u32(reading, IMPMEM__F_WINDOW, 0, MOST, &unused, &found);
         if (!st && found && unused > 0) {
-            impmem__note(reading->model, "sliding_window: %u is not used by %s, every layer is planned as full attention", unused,
-                         reading->arch->name);
+            impmem__note(reading->model, "sliding_window: %u is not used by %s, every layer is planned as full attention",
+                         unused, reading->arch->name);
         }
         return st;
     }
@@ -194,7 +203,8 @@ impmem_status impmem__windows_read(impmem__reading *reading)
     bool any = false;
     for (uint32_t i = 0; i < facts->layers; i++) any = any || facts->windowed[i];
     if (any && facts->context > 0 && facts->window >= facts->context) {
-        impmem__note(reading->model, "sliding_window: %u is no shorter than the trained context, %u: it cuts nothing within it",
+        impmem__note(reading->model,
+                     "sliding_window: %u is no shorter than the trained context, %u: it cuts nothing within it",
                      facts->window, facts->context);
     }
     return IMPMEM_OK;
