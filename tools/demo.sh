@@ -5,8 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 model=tools/demo/demo-8b
+load=(--max-batch 4 --max-seq-len 8192)
 fits=24GiB
-too_small=12GiB
+too_small=20GiB
 
 tools/setup.sh
 if ! log="$(cmake --preset default 2>&1 && cmake --build --preset default -j "$(nproc)" --target impmem_command 2>&1)"; then
@@ -27,7 +28,7 @@ demo() {
     fi
 }
 
-demo 0 "A plan that fits" plan "$model" --budget "$fits"
-demo 1 "A plan that does not, and what would make it" plan "$model" --budget "$too_small"
-demo 0 "The plan opened: what the journal booked against what the lines said" plan "$model" --budget "$fits" --open
+demo 0 "A plan that fits" plan "$model" "${load[@]}" --budget "$fits"
+demo 1 "A plan that does not, and what would make it" plan "$model" "${load[@]}" --budget "$too_small"
+demo 0 "The plan opened: what the journal booked against what the lines said" plan "$model" "${load[@]}" --budget "$fits" --open
 printf '\ndemo: all three ended as they should\n'

@@ -9,7 +9,7 @@ int main(void)
     impmem_model *model = NULL;
     if (impmem_model_read("no-such-model.gguf", &model, &why) != IMPMEM_ERR_IO) return 1;
     if (model != NULL) return 2;
-    if (strstr(why.message, "no-such-model.gguf") == NULL) return 3;
+    if (strstr(why.subject, "no-such-model.gguf") == NULL) return 3;
     impmem_model_destroy(model);
     return 0;
 }
