@@ -1,0 +1,160 @@
+/* tests/unit/alloc/world.h - a ledger, fake backends and regions for the tests of the tier allocators. Every test starts with
+ * world_open and ends with world_close, which checks that nothing was left behind.
+ */
+#ifndef TESTS_ALLOC_WORLD_H
+#define TESTS_ALLOC_WORLD_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "impmem/backend.h"
+#include "impmem/bytes.h"
+#include "impmem/fake.h"
+#include "impmem/ledger.h"
+
+#define OK(expression) assert_int_equal((expression), IMPMEM_OK)
+
+enum { LINE_A = IMPMEM_LINE_USER, LINE_B, LINE_C, LINE_PINNED, LINE_STAGING };
+
+typedef struct world {
+    impmem_ledger *ledger;
+    impmem_backend *fixed;
+    impmem_backend *growable;
+    impmem_backend *pinned;
+    impmem_fake *fixed_fake;
+    impmem_fake *growable_fake;
+    impmem_fake *pinned_fake;
+    /* The host allocator: fails its n-th call from now when `fail_in` is n; 0 = never. */
+    uint64_t fail_in;
+    uint64_t held; /* bytes */
+} world;
+
+static inline void *world_allocate(void *context, size_t bytes, size_t alignment)
+{
+    world *w = context;
+    if (w->fail_in && --w->fail_in == 0) return NULL;
+    void *memory = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    if (memory) w->held += bytes;
+    return memory;
+}
+
+static inline void world_release(void *context, void *memory, size_t bytes)
+{
+    world *w = context;
+    w->held -= bytes;
+    free(memory);
+}
+
+static inline impmem_line world_line(impmem_line_id id, impmem_account account, impmem_tag tag, const char *name)
+{
+    impmem_line line;
+    memset(&line, 0, sizeof line);
+    line.id = id;
+    line.account = account;
+    line.tag = tag;
+    line.bytes = 64 * IMPMEM_MIB;
+    strncpy(line.name, name, sizeof line.name - 1);
+    return line;
+}
+
+/* `granule` of every backend. */
+static inline void world_open(world *w, uint64_t granule)
+{
+    memset(w, 0, sizeof *w);
+    const impmem_line lines[] = {
+        world_line(LINE_A, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_ENGINE_PERSISTENT, "line A"),
+        world_line(LINE_B, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_ENGINE_PERSISTENT, "line B"),
+        world_line(LINE_C, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_KV_BLOCKS, "line C"),
+        world_line(LINE_PINNED, IMPMEM_ACCOUNT_PINNED, IMPMEM_TAG_HOST_PINNED, "pinned"),
+        world_line(LINE_STAGING, IMPMEM_ACCOUNT_PAGEABLE, IMPMEM_TAG_HOST_STAGING, "staging"),
+        world_line(IMPMEM_LINE_HOST_CONTROL, IMPMEM_ACCOUNT_PAGEABLE, IMPMEM_TAG_HOST_CONTROL, "host control"),
+    };
+    const impmem_lines plan = {lines, sizeof lines / sizeof *lines, {UINT64_MAX, UINT64_MAX, UINT64_MAX}};
+    impmem_ledger_options options = IMPMEM_LEDGER_OPTIONS_INIT;
+    options.allocator = (impmem_allocator){world_allocate, world_release, w};
+    options.seed = 42;
+    options.serving = IMPMEM_SERVING_REFUSE;
+    OK(impmem_ledger_create(&plan, &options, &w->ledger));
+    impmem_fake_options fake = IMPMEM_FAKE_OPTIONS_INIT;
+    fake.granule_bytes = granule;
+    OK(impmem_fake_backend_create(w->ledger, &fake, &w->fixed, &w->fixed_fake, NULL));
+    fake.growable = true;
+    OK(impmem_fake_backend_create(w->ledger, &fake, &w->growable, &w->growable_fake, NULL));
+    fake.growable = false;
+    fake.account = IMPMEM_ACCOUNT_PINNED;
+    OK(impmem_fake_backend_create(w->ledger, &fake, &w->pinned, &w->pinned_fake, NULL));
+}
+
+static inline void world_close(world *w)
+{
+    OK(impmem_backend_destroy(w->pinned, NULL));
+    OK(impmem_backend_destroy(w->growable, NULL));
+    OK(impmem_backend_destroy(w->fixed, NULL));
+    OK(impmem_ledger_destroy(w->ledger, NULL));
+    assert_int_equal(w->held, 0);
+}
+
+static inline impmem_region *world_region(world *w, uint64_t bytes, impmem_line_id line)
+{
+    impmem_acquire_info info = IMPMEM_ACQUIRE_INFO_INIT;
+    info.bytes = bytes;
+    info.line = line;
+    info.tag = IMPMEM_TAG_ENGINE_PERSISTENT;
+    impmem_region *region = NULL;
+    OK(impmem_backend_acquire(w->fixed, &info, &region, NULL));
+    return region;
+}
+
+static inline impmem_region *world_growable_region(world *w, uint64_t bytes, impmem_line_id line)
+{
+    impmem_acquire_info info = IMPMEM_ACQUIRE_INFO_INIT;
+    info.bytes = bytes;
+    info.line = line;
+    info.tag = IMPMEM_TAG_KV_BLOCKS;
+    impmem_region *region = NULL;
+    OK(impmem_backend_reserve(w->growable, &info, &region, NULL));
+    return region;
+}
+
+static inline uint64_t world_live(const world *w, impmem_line_id line)
+{
+    impmem_usage usage;
+    OK(impmem_ledger_line_usage(w->ledger, line, &usage));
+    return usage.live_bytes;
+}
+
+static inline uint64_t world_peak(const world *w, impmem_line_id line)
+{
+    impmem_usage usage;
+    OK(impmem_ledger_line_usage(w->ledger, line, &usage));
+    return usage.live_peak_bytes;
+}
+
+/* What a refused or failed operation must leave as it was. */
+typedef struct world_figures {
+    uint64_t device, pageable, held;
+} world_figures;
+
+static inline world_figures world_look(const world *w)
+{
+    impmem_usage device, pageable;
+    impmem_ledger_account_usage(w->ledger, IMPMEM_ACCOUNT_DEVICE, &device);
+    impmem_ledger_account_usage(w->ledger, IMPMEM_ACCOUNT_PAGEABLE, &pageable);
+    return (world_figures){device.committed_bytes, pageable.committed_bytes, w->held};
+}
+
+static inline void assert_same_figures(world_figures a, world_figures b)
+{
+    assert_int_equal(a.device, b.device);
+    assert_int_equal(a.pageable, b.pageable);
+    assert_int_equal(a.held, b.held);
+}
+
+#endif
