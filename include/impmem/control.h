@@ -23,6 +23,16 @@ IMPMEM_NODISCARD impmem_status impmem_control_pinned_bytes(uint64_t *out_bytes);
 IMPMEM_NODISCARD impmem_status impmem_control_staging_bytes(uint64_t *out_bytes);
 /* `extra_refs` as it is: 0 = none, an unshared pool. */
 IMPMEM_NODISCARD impmem_status impmem_control_block_pool_bytes(uint32_t max_blocks, uint32_t extra_refs, uint64_t *out_bytes);
+/* What the tables of a KV manager (impmem/kv.h) depend on. */
+typedef struct impmem_control_kv {
+    uint32_t n_groups;       /* 1 to 16 */
+    uint32_t block_tokens;
+    uint32_t max_sequences;
+    uint32_t max_seq_tokens;
+    uint32_t pool_blocks;    /* max_blocks of group 0's pool */
+    uint32_t cache_entries;  /* blocks that the prefix cache can name; 0 = no prefix cache */
+} impmem_control_kv;
+IMPMEM_NODISCARD impmem_status impmem_control_kv_bytes(const impmem_control_kv *shape, uint64_t *out_bytes);
 IMPMEM_NODISCARD impmem_status impmem_control_engine_bytes(uint64_t *out_bytes);
 
 #ifdef __cplusplus

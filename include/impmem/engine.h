@@ -9,6 +9,8 @@
  *   TRY(impmem_engine_take_model(mem, IMPMEM_LINE_WEIGHTS, bytes, 256, &weights));
  *   TRY(impmem_engine_end_loading(mem, &why));     transient memory goes, KV opens: warm up, capture graphs
  *   TRY(impmem_engine_begin_serving(mem, &why));   from here on zero acquisitions, and it is counted
+ *   ... impmem_engine_admit, impmem_kv_append, impmem_kv_publish, impmem_engine_release ...
+ *   TRY(impmem_engine_drain(mem));                 no more admissions; wait for impmem_engine_is_idle
  *   TRY(impmem_engine_close(&mem, &why));
  *
  * One owner thread.
@@ -19,6 +21,7 @@
 #include "impmem/arena.h"
 #include "impmem/backend.h"
 #include "impmem/block_pool.h"
+#include "impmem/kv.h"
 #include "impmem/pinned.h"
 #include "impmem/plan.h"
 #include "impmem/scratch.h"
@@ -46,7 +49,7 @@ IMPMEM_NODISCARD impmem_status impmem_engine_open(impmem_ledger *ledger, const i
 IMPMEM_NODISCARD impmem_status impmem_engine_end_loading(impmem_engine *engine, impmem_error *why);
 /* -> Serving; ends loading first when still Loading. */
 IMPMEM_NODISCARD impmem_status impmem_engine_begin_serving(impmem_engine *engine, impmem_error *why);
-/* NULL is fine. LIVE_HOLDERS while blocks or marks are held: nothing is closed. */
+/* NULL is fine. LIVE_HOLDERS while sequences live or scratch marks are open: nothing is closed. Cached blocks are dropped. */
 IMPMEM_NODISCARD impmem_status impmem_engine_close(impmem_engine **engine, impmem_error *why);
 
 IMPMEM_NODISCARD impmem_status impmem_engine_take_model(impmem_engine *engine, impmem_line_id line, uint64_t bytes,
@@ -57,10 +60,28 @@ IMPMEM_NODISCARD impmem_status impmem_engine_take(impmem_engine *engine, impmem_
 IMPMEM_NODISCARD impmem_status impmem_engine_take_transient(impmem_engine *engine, impmem_line_id line, uint64_t bytes,
                                                             uint64_t alignment, impmem_engine_span *out);
 
+/* ---- requests ------------------------------------------------------------------------------------------------------------ */
+
+/* Reserves prompt + max_new_tokens over every resource that a sequence needs (the blocks of all KV groups, a sequence slot), all
+ * or nothing, and holds the reservation until release. *admission as impmem_kv_admit writes it.
+ *   NEVER_FITS  can never be served by this engine: refuse the request for good
+ *   CAPACITY    does not fit now: queue it
+ *   STATE       draining, or KV is not open yet; UNSUPPORTED: the plan has no KV */
+IMPMEM_NODISCARD impmem_status impmem_engine_admit(impmem_engine *engine, const impmem_kv_request *request, impmem_sequence *out,
+                                                   impmem_kv_admission *admission, impmem_error *why);
+/* Done, cancelled, failed: one path, exactly once. Zeroes *sequence; none is IMPMEM_OK; STALE changes nothing. */
+IMPMEM_NODISCARD impmem_status impmem_engine_release(impmem_engine *engine, impmem_sequence *sequence);
+/* From here on admission answers STATE; running sequences go on. `resume` undoes it. */
+IMPMEM_NODISCARD impmem_status impmem_engine_drain(impmem_engine *engine);
+IMPMEM_NODISCARD impmem_status impmem_engine_resume(impmem_engine *engine);
+bool impmem_engine_is_idle(const impmem_engine *engine); /* no sequence lives and no scratch mark is open */
+impmem_kv *impmem_engine_kv(const impmem_engine *engine); /* NULL: no KV, or not open yet */
+
 impmem_ledger *impmem_engine_ledger(const impmem_engine *engine);
 const impmem_plan *impmem_engine_plan(const impmem_engine *engine);
 impmem_scratch *impmem_engine_scratch(impmem_engine *engine);                         /* NULL: the plan has none */
-impmem_block_pool *impmem_engine_kv_pool(impmem_engine *engine, uint32_t group);      /* NULL: no such group, or not open yet */
+/* To look at: the KV manager owns what is in it. NULL: no such group, or not open yet. */
+const impmem_block_pool *impmem_engine_kv_pool(const impmem_engine *engine, uint32_t group);
 impmem_pinned impmem_engine_pinned(const impmem_engine *engine, impmem_line_id line); /* none handle: no such line */
 
 #ifdef __cplusplus

@@ -105,6 +105,7 @@ static impmem_status open_regions(impmem_engine *engine, bool loading, impmem_er
         st = impmem__engine_open_region(engine, r, why);
         opened[r] = !st;
     }
+    if (!st && !(loading && has_transient(&engine->plan))) st = impmem__engine_open_kv(engine, why);
     if (!st) return IMPMEM_OK;
     for (uint32_t r = engine->plan.n_regions; r-- > 0;)
         if (opened[r]) st = impmem_first_error(st, impmem__engine_close_region(engine, r, NULL));
@@ -114,6 +115,8 @@ static impmem_status open_regions(impmem_engine *engine, bool loading, impmem_er
 /* The ordinary destructor, also of a half-open engine. */
 static impmem_status close_parts(impmem_engine *engine, impmem_error *why)
 {
+    impmem_status closed = impmem_kv_close(&engine->kv, why);
+    if (closed) return closed;
     for (uint32_t r = engine->plan.n_regions; r-- > 0;) {
         impmem_status st = impmem__engine_close_region(engine, r, why);
         if (st) return st;
@@ -174,13 +177,12 @@ impmem_status impmem_engine_begin_serving(impmem_engine *engine, impmem_error *w
 
 static impmem_status check_idle(const impmem_engine *engine, impmem_error *why)
 {
-    for (uint32_t g = 0; g < engine->plan.n_kv_groups; g++) {
-        if (!engine->pool[g]) continue;
-        impmem_block_pool_stats stats;
-        impmem_block_pool_query(engine->pool[g], &stats);
-        if (stats.live_blocks)
-            return impmem__error_set(why, IMPMEM_ERR_LIVE_HOLDERS, "KV pool", "%llu blocks of KV group %u are still held",
-                                     (unsigned long long)stats.live_blocks, g);
+    if (engine->kv) {
+        impmem_kv_stats stats;
+        impmem_kv_query(engine->kv, &stats);
+        if (stats.sequences)
+            return impmem__error_set(why, IMPMEM_ERR_LIVE_HOLDERS, "KV", "%llu sequences are still admitted",
+                                     (unsigned long long)stats.sequences);
     }
     if (engine->scratch) {
         impmem_scratch_stats stats;
@@ -190,6 +192,11 @@ static impmem_status check_idle(const impmem_engine *engine, impmem_error *why)
                                      (unsigned long long)stats.depth);
     }
     return IMPMEM_OK;
+}
+
+bool impmem_engine_is_idle(const impmem_engine *engine)
+{
+    return engine && !check_idle(engine, NULL);
 }
 
 impmem_status impmem_engine_close(impmem_engine **engine, impmem_error *why)
@@ -238,7 +245,7 @@ impmem_scratch *impmem_engine_scratch(impmem_engine *engine)
     return engine ? engine->scratch : NULL;
 }
 
-impmem_block_pool *impmem_engine_kv_pool(impmem_engine *engine, uint32_t group)
+const impmem_block_pool *impmem_engine_kv_pool(const impmem_engine *engine, uint32_t group)
 {
     return engine && group < engine->plan.n_kv_groups ? engine->pool[group] : NULL;
 }

@@ -13,14 +13,12 @@
 #include <stdatomic.h>
 
 #include "core/internal.h"
-#include "core/layout.h"
+#include "core/kv_layout.h"
 #include "impmem/kv.h"
 
 #define IMPMEM__KV_AT_ROOT 0x80000000u /* in entry.parent: the other bits are the number of a root */
-#define IMPMEM__KV_MAX_ROWS 0x7ffffffeu
 #define IMPMEM__KV_NAMESPACE_FIELD 256u
 #define IMPMEM__KV_NAMESPACE_BYTES (2u * (IMPMEM__KV_NAMESPACE_FIELD + 4u))
-#define IMPMEM__KV_CACHED_ROOTS 256u  /* most namespaces that entries may belong to at once */
 #define IMPMEM__KV_ROOT_EVICTIONS 16u /* most entries evicted to make room for one more of them */
 #define IMPMEM__KV_CHAIN_CAP 64u
 
@@ -77,21 +75,9 @@ typedef struct impmem__kv_group {
     uint32_t window;
     uint32_t in_flight;
     uint32_t number;
+    uint64_t known_free;     /* the pool has at least so many free blocks: saves asking for each */
     uint32_t growth_refused; /* since the last admission: do not ask again for every block */
 } impmem__kv_group;
-
-/* Options with their defaults put in, and where every table lies. */
-typedef struct impmem__kv_layout {
-    uint32_t n_groups, block_tokens, max_sequences, max_seq_tokens, max_blocks;
-    uint32_t entries; /* 0 = no prefix cache */
-    uint32_t cached_roots, roots;
-    uint32_t pool_blocks; /* ceiling of group 0's pool */
-    uint64_t buckets, root_buckets;
-    uint64_t sequences_at, chains_at, entries_at, tokens_at, buckets_at, bindings_at, marks_at, roots_at, root_buckets_at,
-        hits_at;
-    uint64_t refs_at[IMPMEM_KV_MAX_GROUPS], ids_at[IMPMEM_KV_MAX_GROUPS];
-    uint64_t bytes;
-} impmem__kv_layout;
 
 #define IMPMEM__KV_STATS_WORDS (sizeof(impmem_kv_stats) / sizeof(uint64_t))
 

@@ -35,6 +35,25 @@ static impmem_status add_pool(const impmem_plan *plan, const impmem_kv_group *gr
     return st ? st : impmem_add(sum, *sum, bytes);
 }
 
+/* The KV manager: sequences for the whole batch, and one cache entry a block where prefixes can be reused (windows can't). */
+static impmem_status add_kv(const impmem_plan *plan, uint64_t *sum)
+{
+    if (plan->n_kv_groups == 0) return IMPMEM_OK;
+    const impmem_kv_group *first = &plan->kv_group[0];
+    const bool cache = plan->n_kv_groups == 1 && first->window_tokens == 0;
+    const impmem_control_kv shape = {
+        .n_groups = plan->n_kv_groups,
+        .block_tokens = plan->block_tokens,
+        .max_sequences = plan->max_batch,
+        .max_seq_tokens = plan->max_seq_tokens,
+        .pool_blocks = (uint32_t)first->blocks,
+        .cache_entries = cache ? (uint32_t)first->blocks : 0,
+    };
+    uint64_t bytes = 0;
+    impmem_status st = impmem_control_kv_bytes(&shape, &bytes);
+    return st ? st : impmem_add(sum, *sum, bytes);
+}
+
 /* One backend for what doesn't grow, one for what does, one more for page-locked memory. */
 static impmem_status add_backends(const impmem_plan *plan, uint64_t *sum)
 {
@@ -55,6 +74,7 @@ impmem_status impmem__plan_control_bytes(const impmem_plan *plan, uint32_t n_lin
     if (!st) st = add_backends(plan, &sum);
     for (uint32_t r = 0; r < plan->n_regions && !st; r++) st = add_region(plan, r, &sum);
     for (uint32_t g = 0; g < plan->n_kv_groups && !st; g++) st = add_pool(plan, &plan->kv_group[g], &sum);
+    if (!st) st = add_kv(plan, &sum);
     if (!st) *out_bytes = sum;
     return st;
 }

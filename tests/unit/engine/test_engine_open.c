@@ -216,16 +216,26 @@ static void growing_pools_commit_their_start_and_grow_to_the_line_without_an_unp
     impmem_engine *engine = NULL;
     impmem_error why = IMPMEM_ERROR_INIT;
     if (impmem_engine_open(h.ledger, &f.plan, &h.backends, &engine, &why)) fail_msg("%s", why.message);
-    impmem_block_pool *pool = impmem_engine_kv_pool(engine, 0);
+    const impmem_block_pool *pool = impmem_engine_kv_pool(engine, 0);
     impmem_block_pool_stats stats;
     impmem_block_pool_query(pool, &stats);
     assert_int_equal(stats.max_blocks, f.plan.kv_group[0].blocks);
     assert_int_equal(stats.total_blocks, (stats.max_blocks + 3) / 4);
     const impmem_plan_region *planned = &f.plan.region[f.plan.kv_group[0].region];
     assert_int_equal(journal_bytes(h.ledger, IMPMEM_LINE_KV), planned->initial_bytes);
-    assert_int_equal(impmem_block_pool_grow(pool, (uint32_t)stats.max_blocks, &why), IMPMEM_OK);
+    /* Three sequences of the whole context promise every block, and so make the pool grow to its line. */
+    uint32_t tokens[1000] = {0};
+    impmem_sequence seq[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        tokens[0] = i;
+        impmem_kv_request r = IMPMEM_KV_REQUEST_INIT;
+        r.tokens = tokens;
+        r.n_tokens = 1000;
+        if (impmem_engine_admit(engine, &r, &seq[i], NULL, &why)) fail_msg("%s", why.message);
+    }
     assert_int_equal(journal_bytes(h.ledger, IMPMEM_LINE_KV), impmem_plan_find_line(&f.plan, IMPMEM_LINE_KV)->bytes);
     assert_int_equal(impmem_ledger_unplanned_bytes(h.ledger), 0);
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(impmem_engine_release(engine, &seq[i]), IMPMEM_OK);
     assert_int_equal(impmem_engine_close(&engine, NULL), IMPMEM_OK);
     tear_down(&h);
 }
@@ -352,7 +362,7 @@ static void kv_that_cannot_open_leaves_the_engine_loading_and_a_retry_works(void
     tear_down(&h);
 }
 
-static void an_engine_whose_blocks_or_marks_are_held_does_not_close(void **state)
+static void an_engine_with_sequences_or_open_marks_does_not_close(void **state)
 {
     (void)state;
     fixture f;
@@ -362,12 +372,20 @@ static void an_engine_whose_blocks_or_marks_are_held_does_not_close(void **state
     impmem_engine *engine = NULL;
     impmem_error why = IMPMEM_ERROR_INIT;
     assert_int_equal(impmem_engine_open(h.ledger, &f.plan, &h.backends, &engine, NULL), IMPMEM_OK);
-    impmem_block_ref ref;
-    impmem_block_pool *pool = impmem_engine_kv_pool(engine, 0);
-    assert_int_equal(impmem_block_take(pool, IMPMEM_HOLDER_SEQUENCE, 9, &ref), IMPMEM_OK);
+    assert_true(impmem_engine_is_idle(engine));
+    uint32_t tokens[40] = {1, 2, 3};
+    impmem_kv_request r = IMPMEM_KV_REQUEST_INIT;
+    r.tokens = tokens;
+    r.n_tokens = 40;
+    impmem_sequence seq;
+    assert_int_equal(impmem_engine_admit(engine, &r, &seq, NULL, &why), IMPMEM_OK);
+    assert_false(impmem_engine_is_idle(engine));
     assert_int_equal(impmem_engine_close(&engine, &why), IMPMEM_ERR_LIVE_HOLDERS);
-    assert_non_null(strstr(why.message, "1 blocks"));
-    assert_int_equal(impmem_block_drop(pool, &ref), IMPMEM_OK);
+    assert_non_null(strstr(why.message, "1 sequences"));
+    impmem_sequence copy = seq;
+    assert_int_equal(impmem_engine_release(engine, &seq), IMPMEM_OK);
+    assert_int_equal(impmem_engine_release(engine, &seq), IMPMEM_OK); /* none */
+    assert_int_equal(impmem_engine_release(engine, &copy), IMPMEM_ERR_STALE);
     impmem_scratch_mark mark = impmem_scratch_push(impmem_engine_scratch(engine));
     assert_int_equal(impmem_engine_close(&engine, &why), IMPMEM_ERR_LIVE_HOLDERS);
     assert_int_equal(impmem_scratch_pop(impmem_engine_scratch(engine), mark), IMPMEM_OK);
@@ -375,6 +393,78 @@ static void an_engine_whose_blocks_or_marks_are_held_does_not_close(void **state
     assert_null(engine);
     assert_int_equal(impmem_engine_close(&engine, &why), IMPMEM_OK);
     assert_int_equal(impmem_engine_close(NULL, &why), IMPMEM_OK);
+    tear_down(&h);
+}
+
+static void admission_tells_never_from_not_now_and_stops_while_draining(void **state)
+{
+    (void)state;
+    fixture f;
+    house h;
+    make_plan(&f, 5); /* with a transient line: KV waits for the end of loading */
+    build(&h, &f.plan, NULL);
+    impmem_engine *engine = NULL;
+    impmem_error why = IMPMEM_ERROR_INIT;
+    assert_int_equal(impmem_engine_open(h.ledger, &f.plan, &h.backends, &engine, NULL), IMPMEM_OK);
+    static uint32_t tokens[1001];
+    impmem_kv_request r = IMPMEM_KV_REQUEST_INIT;
+    impmem_kv_admission a;
+    impmem_sequence seq[4];
+    r.tokens = tokens;
+    r.n_tokens = 900;
+    r.max_new_tokens = 100;
+    assert_null(impmem_engine_kv(engine));
+    assert_int_equal(impmem_engine_admit(engine, &r, &seq[0], &a, &why), IMPMEM_ERR_STATE);
+    assert_int_equal(impmem_engine_release(engine, &seq[0]), IMPMEM_ERR_STATE);
+    assert_int_equal(impmem_engine_begin_serving(engine, NULL), IMPMEM_OK);
+    assert_non_null(impmem_engine_kv(engine));
+    r.max_new_tokens = 101; /* one token more than the context of 1000 */
+    assert_int_equal(impmem_engine_admit(engine, &r, &seq[0], &a, &why), IMPMEM_ERR_NEVER_FITS);
+    assert_int_equal(a.need_tokens, 1001);
+    assert_int_equal(a.most_tokens, 1000);
+    r.max_new_tokens = 100;
+    for (int i = 0; i < 3; i++) assert_int_equal(impmem_engine_admit(engine, &r, &seq[i], &a, &why), IMPMEM_OK);
+    assert_int_equal(impmem_engine_admit(engine, &r, &seq[3], &a, &why), IMPMEM_ERR_CAPACITY);
+    assert_int_equal(impmem_engine_drain(engine), IMPMEM_OK);
+    assert_int_equal(impmem_engine_release(engine, &seq[0]), IMPMEM_OK);
+    assert_int_equal(impmem_engine_admit(engine, &r, &seq[0], &a, &why), IMPMEM_ERR_STATE);
+    assert_int_equal(impmem_engine_resume(engine), IMPMEM_OK);
+    assert_int_equal(impmem_engine_admit(engine, &r, &seq[0], &a, &why), IMPMEM_OK);
+    for (int i = 0; i < 3; i++) assert_int_equal(impmem_engine_release(engine, &seq[i]), IMPMEM_OK);
+    assert_true(impmem_engine_is_idle(engine));
+    assert_int_equal(impmem_ledger_serving_acquisitions(h.ledger), 0);
+    assert_int_equal(impmem_engine_admit(NULL, &r, &seq[0], &a, &why), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_engine_admit(engine, NULL, &seq[0], &a, &why), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_engine_admit(engine, &r, NULL, &a, &why), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_engine_release(NULL, &seq[0]), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_engine_release(engine, NULL), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_engine_drain(NULL), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_engine_resume(NULL), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_false(impmem_engine_is_idle(NULL));
+    assert_null(impmem_engine_kv(NULL));
+    assert_int_equal(impmem_engine_close(&engine, NULL), IMPMEM_OK);
+    tear_down(&h);
+}
+
+static void a_model_without_kv_opens_and_admits_nothing(void **state)
+{
+    (void)state;
+    fixture f;
+    house h;
+    make_plan(&f, 3);
+    for (uint32_t l = 0; l < f.shape.n_layers; l++) f.shape.layer[l].kind = IMPMEM_LAYER_NO_ATTENTION;
+    assert_int_equal(impmem_plan_memory(&f.input, &f.plan, NULL), IMPMEM_OK);
+    assert_int_equal(f.plan.n_kv_groups, 0);
+    build(&h, &f.plan, NULL);
+    impmem_engine *engine = NULL;
+    assert_int_equal(impmem_engine_open(h.ledger, &f.plan, &h.backends, &engine, NULL), IMPMEM_OK);
+    uint32_t token = 1;
+    impmem_kv_request r = IMPMEM_KV_REQUEST_INIT;
+    r.tokens = &token;
+    r.n_tokens = 1;
+    impmem_sequence seq;
+    assert_int_equal(impmem_engine_admit(engine, &r, &seq, NULL, NULL), IMPMEM_ERR_UNSUPPORTED);
+    assert_int_equal(impmem_engine_close(&engine, NULL), IMPMEM_OK);
     tear_down(&h);
 }
 
@@ -467,9 +557,13 @@ static void two_engines_live_side_by_side_in_one_process(void **state)
     assert_int_equal(impmem_engine_close(&ea, NULL), IMPMEM_OK);
     assert_int_equal(impmem_engine_begin_serving(eb, NULL), IMPMEM_OK);
     assert_journal_is(b.ledger, &f.plan, IMPMEM_LINE_TRANSIENT);
-    impmem_block_ref ref;
-    assert_int_equal(impmem_block_take(impmem_engine_kv_pool(eb, 0), IMPMEM_HOLDER_OTHER, 0, &ref), IMPMEM_OK);
-    assert_int_equal(impmem_block_drop(impmem_engine_kv_pool(eb, 0), &ref), IMPMEM_OK);
+    uint32_t token = 7;
+    impmem_kv_request r = IMPMEM_KV_REQUEST_INIT;
+    r.tokens = &token;
+    r.n_tokens = 1;
+    impmem_sequence seq;
+    assert_int_equal(impmem_engine_admit(eb, &r, &seq, NULL, NULL), IMPMEM_OK);
+    assert_int_equal(impmem_engine_release(eb, &seq), IMPMEM_OK);
     assert_int_equal(impmem_engine_close(&eb, NULL), IMPMEM_OK);
     tear_down(&a);
     tear_down(&b);
@@ -485,7 +579,9 @@ int main(void)
         cmocka_unit_test(a_pinned_refusal_is_its_own_error_and_leaves_nothing),
         cmocka_unit_test(a_host_failure_at_any_step_of_open_leaves_nothing),
         cmocka_unit_test(kv_that_cannot_open_leaves_the_engine_loading_and_a_retry_works),
-        cmocka_unit_test(an_engine_whose_blocks_or_marks_are_held_does_not_close),
+        cmocka_unit_test(an_engine_with_sequences_or_open_marks_does_not_close),
+        cmocka_unit_test(admission_tells_never_from_not_now_and_stops_while_draining),
+        cmocka_unit_test(a_model_without_kv_opens_and_admits_nothing),
         cmocka_unit_test(a_line_cannot_take_more_than_its_plan_says),
         cmocka_unit_test(what_cannot_belong_together_is_refused_by_name),
         cmocka_unit_test(two_engines_live_side_by_side_in_one_process),
