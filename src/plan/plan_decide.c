@@ -4,6 +4,9 @@
 #include "core/internal.h"
 #include "plan/internal.h"
 
+/* A rounding line that comes or goes with a block moves the host tables' bytes by less than this many blocks do. */
+#define WOBBLE_BLOCKS 16u
+
 /* Bytes of the shared regions before rounding, and of what has no region. */
 typedef struct sums {
     uint64_t part[IMPMEM__N_SHARED_PARTS];
@@ -162,22 +165,37 @@ static impmem_status host_bytes(const impmem__terms *t, const impmem__decision *
     return st;
 }
 
+static impmem_status host_fits(const impmem__terms *t, impmem__decision *d, uint64_t blocks, impmem_plan *scratch, bool *out,
+                               impmem_error *why)
+{
+    uint64_t bytes = 0;
+    d->blocks[0] = blocks;
+    impmem_status st = host_bytes(t, d, scratch, &bytes, why);
+    *out = bytes <= t->budget_bytes[IMPMEM_ACCOUNT_PAGEABLE];
+    return st;
+}
+
 /* Host tables grow with the blocks: the most blocks above the floor whose tables still fit. */
 static impmem_status shrink_to_host(const impmem__terms *t, impmem__decision *d, impmem_plan *scratch, impmem_error *why)
 {
-    const uint64_t budget = t->budget_bytes[IMPMEM_ACCOUNT_PAGEABLE];
-    uint64_t low = t->floor_blocks[0], high = d->blocks[0], bytes = 0;
+    const uint64_t most = d->blocks[0];
+    uint64_t low = t->floor_blocks[0], high = most;
+    bool fits = false;
     while (low < high) {
         uint64_t middle = low + (high - low + 1) / 2;
-        d->blocks[0] = middle;
-        impmem_status st = host_bytes(t, d, scratch, &bytes, why);
+        impmem_status st = host_fits(t, d, middle, scratch, &fits, why);
         if (st) return st;
-        if (bytes <= budget)
+        if (fits)
             low = middle;
         else
             high = middle - 1;
     }
-    d->blocks[0] = low;
+    uint64_t last = most - low > WOBBLE_BLOCKS ? low + WOBBLE_BLOCKS : most;
+    for (fits = false; last > low && !fits; last -= !fits) {
+        impmem_status st = host_fits(t, d, last, scratch, &fits, why);
+        if (st) return st;
+    }
+    d->blocks[0] = last;
     return IMPMEM_OK;
 }
 
