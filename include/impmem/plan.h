@@ -9,9 +9,8 @@
  *   impmem_plan_failure no = IMPMEM_PLAN_FAILURE_INIT;
  *   if (impmem_plan_memory(&in, &plan, &no)) return impmem_plan_failure_write(&no, impmem_write_file, stderr);
  *
- * impmem_plan_memory is a pure function: no device, no clock, no heap, no globals; the same input gives a byte-identical plan.
- * Any thread. Everything it needs is in the input; everything it decides is in the plan, which is plain data.
- */
+ * impmem_plan_memory is a pure function: no device, no clock, no heap, no globals; the same input gives a byte-identical
+ * plan. Any thread. Everything it needs is in the input; everything it decides is in the plan, which is plain data. */
 #ifndef IMPMEM_PLAN_H
 #define IMPMEM_PLAN_H
 
@@ -36,26 +35,27 @@ extern "C" {
 
 /* What a demand may depend on. */
 typedef struct impmem_load {
-    uint32_t tokens;   /* the largest prefill batch in tokens: prefill_tokens of the input, resolved */
-    uint32_t batch;    /* max_batch */
-    uint32_t context;  /* max_seq_tokens */
+    uint32_t tokens;  /* the largest prefill batch in tokens: prefill_tokens of the input, resolved */
+    uint32_t batch;   /* max_batch */
+    uint32_t context; /* max_seq_tokens */
 } impmem_load;
 
 /* A line that the engine declares itself. It is planned, charged, levered and reported like a built-in one.
  *
- * MODEL and ENGINE demands share one arena region each, TRANSIENT ones of either a third, SCRATCH ones the scratch region; a
- * PINNED demand is a region of page-locked memory of its own; STAGING is ordinary host memory, CHARGE device memory that
- * somebody else takes. What a region holds is rounded up to 256 bytes a line, charges and staging to nothing.
+ * MODEL and ENGINE demands share one arena region each, TRANSIENT ones of either a third, SCRATCH ones the scratch
+ * region; a PINNED demand is a region of page-locked memory of its own; STAGING is ordinary host memory, CHARGE device
+ * memory that somebody else takes. What a region holds is rounded up to 256 bytes a line, charges and staging to nothing.
  *
- * OPTIONAL is for steady MODEL and ENGINE demands and for PINNED ones: granted in the order of declaration from what is left
- * beside everything mandatory and the smallest promised KV, whole or in part, down to multiples of 256 bytes; the line says
- * DROPPED and 0 bytes when nothing was left. Demands of 0 bytes make no line. */
+ * OPTIONAL is for steady MODEL and ENGINE demands and for PINNED ones: granted in the order of declaration from what is
+ * left beside everything mandatory and the smallest promised KV, whole or in part, down to multiples of 256 bytes; the
+ * line says DROPPED and 0 bytes when nothing was left. Demands of 0 bytes make no line. */
 typedef struct impmem_demand {
-    impmem_line_id id;          /* >= IMPMEM_LINE_USER, unique */
-    impmem_tier tier;           /* MODEL, ENGINE, SCRATCH, STAGING, PINNED or CHARGE */
-    uint32_t flags;             /* IMPMEM_LINE_OPTIONAL, IMPMEM_LINE_TRANSIENT (MODEL or ENGINE tier), IMPMEM_LINE_ESTIMATED */
-    uint64_t bytes;             /* used when size is NULL */
-    impmem_status (*size)(const void *context, const impmem_load *load, uint64_t *out_bytes); /* pure; may be called often */
+    impmem_line_id id; /* >= IMPMEM_LINE_USER, unique */
+    impmem_tier tier;  /* MODEL, ENGINE, SCRATCH, STAGING, PINNED or CHARGE */
+    uint32_t flags;    /* IMPMEM_LINE_OPTIONAL, IMPMEM_LINE_TRANSIENT (MODEL or ENGINE tier), IMPMEM_LINE_ESTIMATED */
+    uint64_t bytes;    /* used when size is NULL */
+    impmem_status (*size)(const void *context, const impmem_load *load,
+                          uint64_t *out_bytes); /* pure; may be called often */
     const void *context;
     char name[IMPMEM_LINE_NAME_BYTES];
     char how[IMPMEM_LINE_HOW_BYTES]; /* shown as the formula */
@@ -63,50 +63,53 @@ typedef struct impmem_demand {
 
 typedef struct impmem_plan_input {
     uint32_t size;
-    uint32_t version;                   /* 1 */
+    uint32_t version; /* 1 */
     const impmem_model_shape *model;
-    uint64_t budget_bytes;              /* device: the plan's total, a hard cap. 0 = fail cleanly */
-    uint64_t pinned_budget_bytes;       /* 0 = no limit */
-    uint64_t host_budget_bytes;         /* 0 = no limit */
-    uint32_t max_batch;                 /* sequences at once; 0 = 1 */
-    uint32_t max_seq_tokens;            /* 0 = the model's trained context */
-    uint32_t block_tokens;              /* 16..256, a multiple of 16; 0 = 16 */
-    uint32_t prefill_tokens;            /* largest prefill batch; 0 = min(max_seq_tokens, 4096) */
-    impmem_dtype kv_dtype_k;            /* 0 = f16 */
+    uint64_t budget_bytes;        /* device: the plan's total, a hard cap. 0 = fail cleanly */
+    uint64_t pinned_budget_bytes; /* 0 = no limit */
+    uint64_t host_budget_bytes;   /* 0 = no limit */
+    uint32_t max_batch;           /* sequences at once; 0 = 1 */
+    uint32_t max_seq_tokens;      /* 0 = the model's trained context */
+    uint32_t block_tokens;        /* 16..256, a multiple of 16; 0 = 16 */
+    uint32_t prefill_tokens;      /* largest prefill batch; 0 = min(max_seq_tokens, 4096) */
+    impmem_dtype kv_dtype_k;      /* 0 = f16 */
     impmem_dtype kv_dtype_v;
-    uint64_t promised_kv_tokens;        /* the smallest load that must fit, in tokens of full context over all sequences.
-                                           0 = all of it, max_batch x max_seq_tokens. Below it the plan is a failure; between it
-                                           and the whole demand KV takes what is left. Counted in whole blocks; never less than
-                                           one sequence of max_seq_tokens, never more than the whole demand. Windows always
-                                           have room for the whole batch */
-    uint64_t prefix_cache_tokens;       /* room for cached blocks on top of the demand, granted from what is left */
-    uint64_t context_bytes;             /* device context and driver */
-    uint64_t library_reserve_bytes;     /* claimed by libraries on first use */
-    uint32_t charges_estimated;         /* 1: the two above are a default, not measured; reports say so */
-    uint64_t granule_bytes;             /* every region is rounded up to it; a power of two >= 256; 0 = 2 MiB */
-    uint64_t commit_chunk_bytes;        /* growth step of the KV pools; 0 = 64 MiB; rounded up to the granule */
-    uint32_t kv_initial_percent;        /* of the KV pools committed at open, 1..100; 0 = 100 */
-    uint32_t journal_records;           /* of the ledger this plan will be opened on; 0 = 4096 */
-    uint32_t extra_refs;                /* shares beyond one reference per block; 0 = one per block */
+    /* The smallest load that must fit, in tokens of full context over all sequences. 0 = all of it, max_batch x
+     * max_seq_tokens. Below it the plan is a failure; between it and the whole demand KV takes what is left. Counted in whole
+     * blocks; never less than one sequence of max_seq_tokens, never more than the whole demand. Windows always have room for
+     * the whole batch. */
+    uint64_t promised_kv_tokens;
+    uint64_t prefix_cache_tokens;   /* room for cached blocks on top of the demand, granted from what is left */
+    uint64_t context_bytes;         /* device context and driver */
+    uint64_t library_reserve_bytes; /* claimed by libraries on first use */
+    uint32_t charges_estimated;     /* 1: the two above are a default, not measured; reports say so */
+    uint64_t granule_bytes;         /* every region is rounded up to it; a power of two >= 256; 0 = 2 MiB */
+    uint64_t commit_chunk_bytes;    /* growth step of the KV pools; 0 = 64 MiB; rounded up to the granule */
+    uint32_t kv_initial_percent;    /* of the KV pools committed at open, 1..100; 0 = 100 */
+    uint32_t journal_records;       /* of the ledger this plan will be opened on; 0 = 4096 */
+    uint32_t extra_refs;            /* shares beyond one reference per block; 0 = one per block */
     const impmem_demand *demand;
-    uint32_t n_demands;                 /* <= IMPMEM_PLAN_MAX_DEMANDS */
+    uint32_t n_demands; /* <= IMPMEM_PLAN_MAX_DEMANDS */
 } impmem_plan_input;
 
-#define IMPMEM_PLAN_INPUT_INIT                                                                                        \
-    { sizeof(impmem_plan_input), 1, 0, 0, 0, 0, 0, 0, 0, 0, IMPMEM_DTYPE_DEFAULT, IMPMEM_DTYPE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define IMPMEM_PLAN_INPUT_INIT                                                                                             \
+    {                                                                                                                      \
+        sizeof(impmem_plan_input), 1, 0, 0, 0, 0, 0, 0, 0, 0, IMPMEM_DTYPE_DEFAULT, IMPMEM_DTYPE_DEFAULT, 0, 0, 0, 0, 0,   \
+            0, 0, 0, 0, 0, 0, 0                                                                                            \
+    }
 
-/* Layers that share block geometry and lifetime: all full layers are one group; each distinct window is another, with ids of
- * its own. A block holds block_tokens tokens of every layer in its group, K then V per layer, layers in model order, so that
- * one block is one contiguous run of stride_bytes and a pool grows by committing a prefix. */
+/* Layers that share block geometry and lifetime: all full layers are one group; each distinct window is another, with ids
+ * of its own. A block holds block_tokens tokens of every layer in its group, K then V per layer, layers in model order,
+ * so that one block is one contiguous run of stride_bytes and a pool grows by committing a prefix. */
 typedef struct impmem_kv_group {
-    uint32_t window_tokens;        /* 0 = full */
+    uint32_t window_tokens; /* 0 = full */
     uint32_t n_layers;
     uint32_t block_tokens;
-    uint32_t blocks_per_sequence;  /* at max_seq_tokens */
-    uint64_t block_bytes;          /* payload of one block over the group's layers */
-    uint64_t stride_bytes;         /* block_bytes rounded up to 256 */
-    uint64_t blocks;               /* granted; below 2^31 */
-    uint64_t blocks_demanded;      /* whole demand, prefix cache allowance included */
+    uint32_t blocks_per_sequence; /* at max_seq_tokens */
+    uint64_t block_bytes;         /* payload of one block over the group's layers */
+    uint64_t stride_bytes;        /* block_bytes rounded up to 256 */
+    uint64_t blocks;              /* granted; below 2^31 */
+    uint64_t blocks_demanded;     /* whole demand, prefix cache allowance included */
     impmem_line_id line;
     uint32_t region;
 } impmem_kv_group;
@@ -116,17 +119,17 @@ typedef struct impmem_plan_region {
     impmem_tier tier;
     impmem_account account;
     impmem_tag tag;
-    uint32_t growable;         /* 1: reserve `bytes`, commit `initial_bytes` */
+    uint32_t growable; /* 1: reserve `bytes`, commit `initial_bytes` */
     uint32_t transient;
-    impmem_line_id line;       /* of a region that holds one (beside its rounding), else IMPMEM_NO_LINE */
-    uint64_t bytes;            /* rounded up to the granule = sum of its lines, rounding line included. Growable and pinned
+    impmem_line_id line;    /* of a region that holds one (beside its rounding), else IMPMEM_NO_LINE */
+    uint64_t bytes;         /* rounded up to the granule = sum of its lines, rounding line included. Growable and pinned
                                   regions have one holder, so their rounding is part of their line */
-    uint64_t initial_bytes;    /* = bytes unless growable */
+    uint64_t initial_bytes; /* = bytes unless growable */
 } impmem_plan_region;
 
 typedef struct impmem_plan {
     uint32_t size;
-    uint32_t version;                   /* 1 */
+    uint32_t version; /* 1 */
     uint32_t n_lines;
     uint32_t n_regions;
     uint32_t n_kv_groups;
@@ -134,100 +137,121 @@ typedef struct impmem_plan {
     impmem_dtype kv_dtype_k, kv_dtype_v;
     uint64_t granule_bytes, commit_chunk_bytes;
     uint32_t journal_records, extra_refs;
-    uint64_t budget_bytes[IMPMEM_N_ACCOUNTS];   /* UINT64_MAX = no limit */
-    uint64_t total_bytes[IMPMEM_N_ACCOUNTS];    /* sum of the steady lines of the account, always <= budget */
-    uint64_t load_peak_bytes;                   /* device, while loading: steady lines without KV, plus transient ones */
+    uint64_t budget_bytes[IMPMEM_N_ACCOUNTS]; /* UINT64_MAX = no limit */
+    uint64_t total_bytes[IMPMEM_N_ACCOUNTS];  /* sum of the steady lines of the account, always <= budget */
+    uint64_t load_peak_bytes;                 /* device, while loading: steady lines without KV, plus transient ones */
     uint64_t promised_kv_tokens;
-    uint64_t kv_tokens;                         /* full-context tokens the pools hold */
-    uint64_t sequences_at_max;                  /* how many sequences of max_seq_tokens the pools hold at once */
-    impmem_line line[IMPMEM_PLAN_MAX_LINES];    /* charges, T2, T1, transient, scratch, KV, pinned, staging, dropped, control;
+    uint64_t kv_tokens;                      /* full-context tokens the pools hold */
+    uint64_t sequences_at_max;               /* how many sequences of max_seq_tokens the pools hold at once */
+    impmem_line line[IMPMEM_PLAN_MAX_LINES]; /* charges, T2, T1, transient, scratch, KV, pinned, staging, dropped, control;
                                                    a region's lines stand together, its rounding after them */
     impmem_plan_region region[IMPMEM_PLAN_MAX_REGIONS];
     impmem_kv_group kv_group[IMPMEM_PLAN_MAX_KV_GROUPS];
 } impmem_plan;
-#define IMPMEM_PLAN_NO_LINE_INIT                                                                                      \
-    { 0, IMPMEM_TIER_CHARGE, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_OTHER, 0, 0, 0, 0, "", "" }
-#define IMPMEM_PLAN_INIT                                                                                              \
-    { sizeof(impmem_plan), 1, 0, 0, 0, 0, 0, 0, 0, IMPMEM_DTYPE_DEFAULT, IMPMEM_DTYPE_DEFAULT, 0, 0, 0, 0, { 0, 0, 0 },     \
-      { 0, 0, 0 }, 0, 0, 0, 0, { IMPMEM_PLAN_NO_LINE_INIT },                                                          \
-      { { IMPMEM_TIER_CHARGE, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_OTHER, 0, 0, 0, 0, 0 } },                             \
-      { { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 } } }
+#define IMPMEM_PLAN_NO_LINE_INIT                                                                                           \
+    {                                                                                                                      \
+        0, IMPMEM_TIER_CHARGE, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_OTHER, 0, 0, 0, 0, "", ""                                 \
+    }
+#define IMPMEM_PLAN_INIT                                                                                                   \
+    {                                                                                                                      \
+        sizeof(impmem_plan), 1, 0, 0, 0, 0, 0, 0, 0, IMPMEM_DTYPE_DEFAULT, IMPMEM_DTYPE_DEFAULT, 0, 0, 0, 0, {0, 0, 0},    \
+            {0, 0, 0}, 0, 0, 0, 0, {IMPMEM_PLAN_NO_LINE_INIT},                                                             \
+            {{IMPMEM_TIER_CHARGE, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_OTHER, 0, 0, 0, 0, 0}},                                \
+        {                                                                                                                  \
+            {                                                                                                              \
+                0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                                               \
+            }                                                                                                              \
+        }                                                                                                                  \
+    }
 
 typedef enum impmem_lever_kind {
     IMPMEM_LEVER_NONE = 0,
-    IMPMEM_LEVER_CONTEXT = 1,      /* --max-seq-len */
-    IMPMEM_LEVER_BATCH = 2,        /* --max-batch */
-    IMPMEM_LEVER_KV_DTYPE = 3,     /* --kv-dtype */
-    IMPMEM_LEVER_PREFILL = 4,      /* --prefill-tokens */
-    IMPMEM_LEVER_PROMISE = 5,      /* --promised-kv-tokens: let the pool be smaller than batch x context */
-    IMPMEM_LEVER_BUDGET = 6,       /* --budget: the smallest that fits */
-    IMPMEM_LEVER_BLOCK = 7         /* --block-size */
+    IMPMEM_LEVER_CONTEXT = 1,  /* --max-seq-len */
+    IMPMEM_LEVER_BATCH = 2,    /* --max-batch */
+    IMPMEM_LEVER_KV_DTYPE = 3, /* --kv-dtype */
+    IMPMEM_LEVER_PREFILL = 4,  /* --prefill-tokens */
+    IMPMEM_LEVER_PROMISE = 5,  /* --promised-kv-tokens: let the pool be smaller than batch x context */
+    IMPMEM_LEVER_BUDGET = 6,   /* --budget: the smallest that fits */
+    IMPMEM_LEVER_BLOCK = 7     /* --block-size */
 } impmem_lever_kind;
 
 /* One change that was planned again and fits: the smallest of its kind. Never one that is in force already. */
 typedef struct impmem_lever {
     impmem_lever_kind kind;
-    uint64_t from, to;             /* tokens, sequences, dtype or bytes, by kind */
-    uint64_t frees_bytes;          /* requested now minus requested then; for BUDGET the bytes to add */
-    uint64_t total_bytes;          /* device total of the plan with this change */
-    char flag[64];                 /* "--max-seq-len 2976": works when pasted */
-    char change[64];               /* "4096 -> 2976" */
+    uint64_t from, to;    /* tokens, sequences, dtype or bytes, by kind */
+    uint64_t frees_bytes; /* requested now minus requested then; for BUDGET the bytes to add */
+    uint64_t total_bytes; /* device total of the plan with this change */
+    char flag[64];        /* "--max-seq-len 2976": works when pasted */
+    char change[64];      /* "4096 -> 2976" */
 } impmem_lever;
 
 typedef struct impmem_plan_failure {
     uint32_t size;
-    uint32_t version;              /* 1 */
-    impmem_error why;              /* always written on failure */
-    impmem_account account;        /* which budget was too small (DOES_NOT_FIT) */
+    uint32_t version;       /* 1 */
+    impmem_error why;       /* always written on failure */
+    impmem_account account; /* which budget was too small (DOES_NOT_FIT) */
     uint64_t budget_bytes;
-    uint64_t requested_bytes;      /* the smallest promised load, all lines of the account */
-    uint64_t over_bytes;           /* requested - budget */
+    uint64_t requested_bytes; /* the smallest promised load, all lines of the account */
+    uint64_t over_bytes;      /* requested - budget */
     uint32_t max_batch, max_seq_tokens, block_tokens, prefill_tokens;
     impmem_dtype kv_dtype_k, kv_dtype_v;
-    uint64_t sequences_at_max;     /* how many would have fitted beside the fixed lines */
+    uint64_t sequences_at_max; /* how many would have fitted beside the fixed lines */
     uint32_t n_lines;
     impmem_line line[IMPMEM_PLAN_MAX_LINES]; /* as requested: KV at the promised load */
-    uint32_t n_levers;             /* most freed per change first */
+    uint32_t n_levers;                       /* most freed per change first */
     impmem_lever lever[IMPMEM_PLAN_MAX_LEVERS];
 } impmem_plan_failure;
-#define IMPMEM_PLAN_FAILURE_INIT                                                                                      \
-    { sizeof(impmem_plan_failure), 1, IMPMEM_ERROR_INIT, IMPMEM_ACCOUNT_DEVICE, 0, 0, 0, 0, 0, 0, 0, IMPMEM_DTYPE_DEFAULT,  \
-      IMPMEM_DTYPE_DEFAULT, 0, 0, { IMPMEM_PLAN_NO_LINE_INIT }, 0, { { IMPMEM_LEVER_NONE, 0, 0, 0, 0, "", "" } } }
+#define IMPMEM_PLAN_FAILURE_INIT                                                                                           \
+    {                                                                                                                      \
+        sizeof(impmem_plan_failure), 1, IMPMEM_ERROR_INIT, IMPMEM_ACCOUNT_DEVICE, 0, 0, 0, 0, 0, 0, 0,                     \
+            IMPMEM_DTYPE_DEFAULT, IMPMEM_DTYPE_DEFAULT, 0, 0, {IMPMEM_PLAN_NO_LINE_INIT}, 0,                               \
+        {                                                                                                                  \
+            {                                                                                                              \
+                IMPMEM_LEVER_NONE, 0, 0, 0, 0, "", ""                                                                      \
+            }                                                                                                              \
+        }                                                                                                                  \
+    }
 
 /* Writes *out on success only, *failure (nullable) on failure only; both must come from their _INIT, or be zeroed.
- *   IMPMEM_ERR_DOES_NOT_FIT  failure has the full arithmetic and the levers, also when the total would fit but KV would hold
- *                            less than the promised load
+ *   IMPMEM_ERR_DOES_NOT_FIT  failure has the full arithmetic and the levers, also when the total would fit but KV
+ *                            would hold less than the promised load
  *   INVALID_ARGUMENT, VERSION, BAD_VALUE, OVERFLOW  failure->why says which field */
-IMPMEM_NODISCARD impmem_status impmem_plan_memory(const impmem_plan_input *input, impmem_plan *out, impmem_plan_failure *failure);
+IMPMEM_NODISCARD impmem_status impmem_plan_memory(const impmem_plan_input *input, impmem_plan *out,
+                                                  impmem_plan_failure *failure);
 
 /* The same decision without levers (failure->n_levers is 0): for searches. */
-IMPMEM_NODISCARD impmem_status impmem_plan_memory_only(const impmem_plan_input *input, impmem_plan *out, impmem_plan_failure *failure);
+IMPMEM_NODISCARD impmem_status impmem_plan_memory_only(const impmem_plan_input *input, impmem_plan *out,
+                                                       impmem_plan_failure *failure);
 
 /* The view that a ledger is created from; points into *plan. */
 impmem_lines impmem_plan_lines(const impmem_plan *plan);
 const impmem_line *impmem_plan_find_line(const impmem_plan *plan, impmem_line_id id); /* NULL: none */
 
 enum { IMPMEM_LINE_REFERENCE = 0x4000 };
-/* The reference engine's own buffers as caller-declared lines: executor workspaces (T2), GEMM workspace and sampling (T2),
- * forward scratch (T4), from the shape, all flagged ESTIMATED, with ids from IMPMEM_LINE_REFERENCE up. Writes at most `capacity`
- * demands; *out_n says how many there are, also with EXHAUSTED, when capacity is too small. The demands point at *shape. */
-IMPMEM_NODISCARD impmem_status impmem_reference_demands(const impmem_model_shape *shape, impmem_demand *out, uint32_t capacity,
-                                                        uint32_t *out_n);
+/* The reference engine's own buffers as caller-declared lines: executor workspaces (T2), GEMM workspace and sampling
+ * (T2), forward scratch (T4), from the shape, all flagged ESTIMATED, with ids from IMPMEM_LINE_REFERENCE up. Writes at
+ * most `capacity` demands; *out_n says how many there are, also with EXHAUSTED, when capacity is too small. The demands
+ * point at *shape. */
+IMPMEM_NODISCARD impmem_status impmem_reference_demands(const impmem_model_shape *shape, impmem_demand *out,
+                                                        uint32_t capacity, uint32_t *out_n);
 
-/* ---- device charges ------------------------------------------------------------------------------------------------------ */
+/* ---- device charges ------------------------------------------------------------------------------------------------ */
 
 typedef struct impmem_device_profile {
     uint32_t size;
-    uint32_t version;                 /* 1 */
-    char name[48];                    /* "h200" */
-    char source[96];                  /* "measured 2026-11-29, driver 580, CUDA 13.0" */
-    uint64_t total_bytes;             /* 0 = unknown */
+    uint32_t version;     /* 1 */
+    char name[48];        /* "h200" */
+    char source[96];      /* "measured 2026-11-29, driver 580, CUDA 13.0" */
+    uint64_t total_bytes; /* 0 = unknown */
     uint64_t context_bytes;
     uint64_t library_reserve_bytes;
     uint64_t granule_bytes;
-    uint32_t estimated;               /* 1: some of the figures are a default */
+    uint32_t estimated; /* 1: some of the figures are a default */
 } impmem_device_profile;
-#define IMPMEM_DEVICE_PROFILE_INIT { sizeof(impmem_device_profile), 1, "", "", 0, 0, 0, 0, 0 }
+#define IMPMEM_DEVICE_PROFILE_INIT                                                                                         \
+    {                                                                                                                      \
+        sizeof(impmem_device_profile), 1, "", "", 0, 0, 0, 0, 0                                                            \
+    }
 
 /* The built-in default (index 0), then the shipped table of measured cards. NULL beyond the end. */
 const impmem_device_profile *impmem_device_profile_at(uint32_t index);

@@ -12,14 +12,18 @@
 extern "C" {
 #endif
 
-/* Lines largest first, columns line up, MiB with one decimal; ends with what the KV holds: "KV holds N sequences at L tokens". */
+/* Lines largest first, columns line up, MiB with one decimal, host lines apart; ends with what the KV holds: "KV holds N
+ * sequences at L tokens (B blocks of T tokens)". INVALID_ARGUMENT, and what `write` returns, here and below. */
 IMPMEM_NODISCARD impmem_status impmem_plan_write(const impmem_plan *plan, impmem_write_fn write, void *context);
-/* "does not fit: over by X MiB of Y", needs, then "change one of" with the levers. Returns the failure's own status when the
- * writing succeeded, so that `return impmem_plan_failure_write(...)` hands the reason on. */
-IMPMEM_NODISCARD impmem_status impmem_plan_failure_write(const impmem_plan_failure *failure, impmem_write_fn write, void *context);
+/* "does not fit: over by X MiB of Y", needs, then "change one of" with the levers. Returns the failure's own status when
+ * the writing succeeded, so that `return impmem_plan_failure_write(...)` hands the reason on. INVALID_ARGUMENT also for a failure
+ * that nothing wrote. */
+IMPMEM_NODISCARD impmem_status impmem_plan_failure_write(const impmem_plan_failure *failure, impmem_write_fn write,
+                                                         void *context);
 /* One object each; schema in docs/plan-schema.json. */
 IMPMEM_NODISCARD impmem_status impmem_plan_write_json(const impmem_plan *plan, impmem_write_fn write, void *context);
-IMPMEM_NODISCARD impmem_status impmem_plan_failure_write_json(const impmem_plan_failure *failure, impmem_write_fn write, void *context);
+IMPMEM_NODISCARD impmem_status impmem_plan_failure_write_json(const impmem_plan_failure *failure, impmem_write_fn write,
+                                                              void *context);
 
 #ifdef __cplusplus
 }

@@ -29,53 +29,60 @@ typedef enum impmem_layer_kind {
 } impmem_layer_kind;
 
 typedef struct impmem_layer_shape {
-    uint32_t kind;         /* impmem_layer_kind */
+    uint32_t kind; /* impmem_layer_kind */
     uint32_t kv_heads;
-    uint32_t k_dim;        /* elements of K per head */
-    uint32_t v_dim;        /* elements of V per head; 0 when V is not stored */
+    uint32_t k_dim; /* elements of K per head */
+    uint32_t v_dim; /* elements of V per head; 0 when V is not stored */
     uint32_t window_tokens;
-    uint32_t shared_with;  /* layer index */
+    uint32_t shared_with; /* layer index */
 } impmem_layer_shape;
 
 typedef enum impmem_source {
     IMPMEM_SOURCE_UNKNOWN = 0,
-    IMPMEM_SOURCE_READ = 1,      /* summed from the file's own tensor table or stated total */
-    IMPMEM_SOURCE_ESTIMATED = 2  /* derived from geometry and dtype */
+    IMPMEM_SOURCE_READ = 1,     /* summed from the file's own tensor table or stated total */
+    IMPMEM_SOURCE_ESTIMATED = 2 /* derived from geometry and dtype */
 } impmem_source;
 
 typedef struct impmem_model_shape {
     uint32_t size;
-    uint32_t version;          /* 1 */
+    uint32_t version; /* 1 */
     char name[96];
     char architecture[48];
     uint32_t n_layers;
-    uint32_t d_model;          /* hidden size */
-    uint32_t n_heads;          /* query heads */
-    uint32_t head_dim;         /* of queries */
-    uint32_t feed_forward;     /* dense FFN width, 0 when every layer is MoE */
-    uint32_t n_experts;        /* 0 = dense */
+    uint32_t d_model;      /* hidden size */
+    uint32_t n_heads;      /* query heads */
+    uint32_t head_dim;     /* of queries */
+    uint32_t feed_forward; /* dense FFN width, 0 when every layer is MoE */
+    uint32_t n_experts;    /* 0 = dense */
     uint32_t experts_per_token;
     uint32_t expert_feed_forward;
     uint32_t vocab;
-    uint32_t trained_context;  /* tokens, 0 = unknown */
-    uint32_t gated_query;      /* 1 when the query projection also carries a gate (twice n_heads * head_dim rows) */
-    uint32_t post_norm_f32;    /* 1 when an fp32 accumulator of [tokens, d_model] is kept (Gemma-3 style post norms) */
+    uint32_t trained_context; /* tokens, 0 = unknown */
+    uint32_t gated_query;     /* 1 when the query projection also carries a gate (twice n_heads * head_dim rows) */
+    uint32_t post_norm_f32;   /* 1 when an fp32 accumulator of [tokens, d_model] is kept (Gemma-3 style post norms) */
     uint64_t weight_bytes;
-    uint64_t n_tensors;        /* 0 = unknown */
+    uint64_t n_tensors;               /* 0 = unknown */
     uint64_t largest_weight_elements; /* as stored (packed formats count packed units); 0 = unknown */
     impmem_source weight_source;
     impmem_layer_shape layer[IMPMEM_MAX_LAYERS];
 } impmem_model_shape;
 
-#define IMPMEM_MODEL_SHAPE_INIT                                                                                       \
-    { sizeof(impmem_model_shape), 1, "", "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, IMPMEM_SOURCE_UNKNOWN, { { 0, 0, 0, 0, 0, 0 } } }
+#define IMPMEM_MODEL_SHAPE_INIT                                                                                            \
+    {                                                                                                                      \
+        sizeof(impmem_model_shape), 1, "", "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, IMPMEM_SOURCE_UNKNOWN,         \
+        {                                                                                                                  \
+            {                                                                                                              \
+                0, 0, 0, 0, 0, 0                                                                                           \
+            }                                                                                                              \
+        }                                                                                                                  \
+    }
 
 /* Layers 0..n_layers-1 all FULL with the same geometry; sets n_layers. BAD_VALUE: 0 or > IMPMEM_MAX_LAYERS layers. */
-IMPMEM_NODISCARD impmem_status impmem_shape_uniform_attention(impmem_model_shape *shape, uint32_t n_layers, uint32_t kv_heads,
-                                                              uint32_t k_dim, uint32_t v_dim);
+IMPMEM_NODISCARD impmem_status impmem_shape_uniform_attention(impmem_model_shape *shape, uint32_t n_layers,
+                                                              uint32_t kv_heads, uint32_t k_dim, uint32_t v_dim);
 
-/* Refuses contradictions with the field's name in `why`: layer count, zero dims of an attention layer, window 0, shared_with
- * out of range, itself shared or later than the layer. BAD_VALUE. */
+/* Refuses contradictions with the field's name in `why`: layer count, zero dims of an attention layer, window 0,
+ * shared_with out of range, itself shared or later than the layer. BAD_VALUE. */
 IMPMEM_NODISCARD impmem_status impmem_shape_check(const impmem_model_shape *shape, impmem_error *why);
 
 #ifdef __cplusplus

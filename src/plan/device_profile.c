@@ -3,16 +3,17 @@
 #include "impmem/plan.h"
 
 /* Tenths of a MiB, rounded up to a byte: as such figures are reported. */
-#define TENTHS_MIB(tenths) (((uint64_t)(tenths) * IMPMEM_MIB + 9) / 10)
+#define TENTHS_MIB(tenths) (((uint64_t)(tenths)*IMPMEM_MIB + 9) / 10)
 
-/* Library reserves follow the model and the matrix library, not the card: five models measured on one card claimed 763, 967, 1366,
- * 1535 and 3260 to 3393 MiB. The default is the middle of the upper half; where the card is the measured one, its largest. */
+/* Library reserves follow the model and the matrix library, not the card: five models measured on one card claimed 763,
+ * 967, 1366, 1535 and 3260 to 3393 MiB. The default is the middle of the upper half; where the card is the measured one,
+ * its largest. */
 static const impmem_device_profile table[] = {
-    {sizeof(impmem_device_profile), 1, "default", "built in: a middle of measured cards and models, not this device's figures", 0,
-     528 * IMPMEM_MIB, 1536 * IMPMEM_MIB, 2 * IMPMEM_MIB, 1},
-    {sizeof(impmem_device_profile), 1, "h200",
-     "measured 2026-11-29, driver 580, CUDA 13.0; library reserve is the default", 143156 * IMPMEM_MIB,
-     527 * IMPMEM_MIB, 1536 * IMPMEM_MIB, 2 * IMPMEM_MIB, 1},
+    {sizeof(impmem_device_profile), 1, "default",
+     "built in: a middle of measured cards and models, not this device's figures", 0, 528 * IMPMEM_MIB, 1536 * IMPMEM_MIB,
+     2 * IMPMEM_MIB, 1},
+    {sizeof(impmem_device_profile), 1, "h200", "measured 2026-11-29, driver 580, CUDA 13.0; library reserve is the default",
+     143156 * IMPMEM_MIB, 527 * IMPMEM_MIB, 1536 * IMPMEM_MIB, 2 * IMPMEM_MIB, 1},
     {sizeof(impmem_device_profile), 1, "rtx-5090-wsl2",
      "measured under WSL2, CUDA 13.3; library reserve the largest of five models", TENTHS_MIB(326070), TENTHS_MIB(16796),
      3393 * IMPMEM_MIB, 2 * IMPMEM_MIB, 1},

@@ -1,15 +1,15 @@
-/* plan/internal.h - how a plan comes about: an input is resolved into terms (defaults filled in, every demand's bytes and every
- * KV block's bytes known), a decision says who gets how much, and emitting writes the decision down as lines and regions.
- * Levers resolve and decide again on a changed input; only the emitting is skipped.
- */
+/* plan/internal.h - how a plan comes about: an input is resolved into terms (defaults filled in, every demand's bytes and
+ * every KV block's bytes known), a decision says who gets how much, and emitting writes the decision down as lines and
+ * regions. Levers resolve and decide again on a changed input; only the emitting is skipped. */
 #ifndef IMPMEM__PLAN_INTERNAL_H
 #define IMPMEM__PLAN_INTERNAL_H
 
+#include "core/layout.h"
 #include "impmem/bytes.h"
 #include "impmem/plan.h"
 
-#define IMPMEM__LINE_ALIGNMENT 256u        /* bytes: every line inside a region starts and ends on it */
-#define IMPMEM__MAX_BLOCKS ((1u << 31) - 1) /* a pool numbers blocks and as many extra references in 32 bits */
+#define IMPMEM__LINE_ALIGNMENT 256u            /* bytes: every line inside a region starts and ends on it */
+#define IMPMEM__MAX_BLOCKS IMPMEM__KV_MAX_ROWS /* a pool numbers blocks and as many extra references in 32 bits */
 
 /* Which region a demand goes to. The order of the first four is the order of opening. */
 typedef enum impmem__part {
@@ -34,7 +34,7 @@ typedef struct impmem__terms {
     uint64_t granule_bytes;
     uint64_t chunk_bytes;
     uint64_t budget_bytes[IMPMEM_N_ACCOUNTS];
-    uint64_t weight_bytes;                      /* rounded up to 256 */
+    uint64_t weight_bytes;                          /* rounded up to 256 */
     uint64_t demand_bytes[IMPMEM_PLAN_MAX_DEMANDS]; /* what each asks for, as it would be charged */
     uint32_t n_groups;
     impmem_kv_group group[IMPMEM_PLAN_MAX_KV_GROUPS]; /* all but blocks, line, region */
@@ -62,7 +62,8 @@ impmem_status impmem__plan_resolve(const impmem_plan_input *in, impmem__terms *o
 /* plan_groups.c: the KV groups and their floors of terms whose other fields are there. */
 impmem_status impmem__plan_groups(impmem__terms *terms, impmem_error *why);
 /* plan_decide.c: both accounts and the host's. `scratch` is overwritten. */
-impmem_status impmem__plan_decide(const impmem__terms *terms, impmem__decision *out, impmem_plan *scratch, impmem_error *why);
+impmem_status impmem__plan_decide(const impmem__terms *terms, impmem__decision *out, impmem_plan *scratch,
+                                  impmem_error *why);
 /* How many sequences of max_seq_tokens fit beside everything mandatory; 0 when the rest alone is too much. */
 uint64_t impmem__plan_sequences_beside(const impmem__terms *terms);
 /* plan_emit.c: overwrites *out. Without `text` names and formulas stay empty. */

@@ -10,7 +10,8 @@ static const impmem_line *largest_line(const impmem_plan *plan, impmem_account a
 {
     const impmem_line *largest = NULL;
     for (uint32_t i = 0; i < plan->n_lines; i++)
-        if (plan->line[i].account == account && (!largest || plan->line[i].bytes > largest->bytes)) largest = &plan->line[i];
+        if (plan->line[i].account == account && (!largest || plan->line[i].bytes > largest->bytes))
+            largest = &plan->line[i];
     return largest;
 }
 
@@ -23,13 +24,15 @@ static void fill_why(const impmem__decision *d, const impmem_plan *plan, impmem_
     impmem_format_mib(out->over_bytes, over, sizeof over);
     impmem_format_mib(largest ? largest->bytes : 0, most, sizeof most);
     impmem__error_set(&out->why, IMPMEM_ERR_DOES_NOT_FIT, impmem_account_name(d->account),
-                      "%s memory%s: needs %s of %s, over by %s; the largest line is %s with %s", impmem_account_name(d->account),
-                      d->while_loading ? " while loading" : "", requested, budget, over, largest ? largest->name : "none", most);
+                      "%s memory%s: needs %s of %s, over by %s; the largest line is %s with %s",
+                      impmem_account_name(d->account), d->while_loading ? " while loading" : "", requested, budget, over,
+                      largest ? largest->name : "none", most);
     impmem__error_bytes(&out->why, d->requested_bytes, out->budget_bytes);
     if (largest) impmem__error_line(&out->why, largest->id);
 }
 
-static void fill_failure(const impmem__terms *t, const impmem__decision *d, const impmem_plan *plan, impmem_plan_failure *out)
+static void fill_failure(const impmem__terms *t, const impmem__decision *d, const impmem_plan *plan,
+                         impmem_plan_failure *out)
 {
     out->account = d->account;
     out->budget_bytes = t->budget_bytes[d->account];
@@ -47,7 +50,8 @@ static void fill_failure(const impmem__terms *t, const impmem__decision *d, cons
     fill_why(d, plan, out);
 }
 
-static impmem_status plan_memory(const impmem_plan_input *input, impmem_plan *out, impmem_plan_failure *failure, bool levers)
+static impmem_status plan_memory(const impmem_plan_input *input, impmem_plan *out, impmem_plan_failure *failure,
+                                 bool levers)
 {
     impmem_plan plan;
     impmem__terms terms;
@@ -58,10 +62,8 @@ static impmem_status plan_memory(const impmem_plan_input *input, impmem_plan *ou
         if (bad) return bad;
     }
     impmem_status st = out ? impmem__options_check(out->size, out->version, sizeof *out, 1) : IMPMEM_ERR_INVALID_ARGUMENT;
-    if (st)
-        impmem__error_set(&why, st, "out", "the plan to write is NULL or of another version than this library's");
-    else
-        st = impmem__plan_resolve(input, &terms, &why);
+    if (st) impmem__error_set(&why, st, "out", "the plan to write is NULL or of another version than this library's");
+    else st = impmem__plan_resolve(input, &terms, &why);
     if (!st) st = impmem__plan_decide(&terms, &decision, &plan, &why);
     if (!st) st = impmem__plan_emit(&terms, &decision, true, &plan, &why);
     if (!st && decision.fits) {

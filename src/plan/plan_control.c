@@ -16,7 +16,8 @@ static impmem_status add_region(const impmem_plan *plan, uint32_t index, uint64_
     const impmem_plan_region *region = &plan->region[index];
     const uint32_t shares = lines_of_region(plan, index);
     uint64_t bytes = 0, object = 0;
-    impmem_status st = impmem_control_region_bytes(shares, region->bytes, plan->granule_bytes, region->growable != 0, &bytes);
+    impmem_status st = impmem_control_region_bytes(shares, region->bytes, plan->granule_bytes, region->growable != 0,
+                                                   &bytes);
     if (!st && (region->tier == IMPMEM_TIER_MODEL || region->tier == IMPMEM_TIER_ENGINE))
         st = impmem_control_arena_bytes(shares, &object);
     if (!st && region->tier == IMPMEM_TIER_SCRATCH) st = impmem_control_scratch_bytes(&object);
@@ -35,7 +36,8 @@ static impmem_status add_pool(const impmem_plan *plan, const impmem_kv_group *gr
     return st ? st : impmem_add(sum, *sum, bytes);
 }
 
-/* The KV manager: sequences for the whole batch, and one cache entry a block where prefixes can be reused (windows can't). */
+/* The KV manager: sequences for the whole batch, and one cache entry a block where prefixes can be reused (windows
+ * can't). */
 static impmem_status add_kv(const impmem_plan *plan, uint64_t *sum)
 {
     if (plan->n_kv_groups == 0) return IMPMEM_OK;

@@ -1,6 +1,5 @@
-/* Who gets how much: everything mandatory and the smallest promised KV first, then optional lines in their order, then KV takes
- * what is left up to its demand. Regions are counted as they will be acquired, rounded up to the granule.
- */
+/* Who gets how much: everything mandatory and the smallest promised KV first, then optional lines in their order, then KV
+ * takes what is left up to its demand. Regions are counted as they will be acquired, rounded up to the granule. */
 #include "core/internal.h"
 #include "plan/internal.h"
 
@@ -30,12 +29,9 @@ static impmem_status sum_mandatory(const impmem__terms *t, sums *s)
         const impmem_demand *d = &t->in->demand[i];
         if (impmem__demand_optional(d)) continue;
         impmem__part part = impmem__demand_part(d);
-        if (part == IMPMEM__PART_CHARGE)
-            st = impmem_add(&s->charges, s->charges, t->demand_bytes[i]);
-        else if (part == IMPMEM__PART_PINNED)
-            st = add_rounded(&s->pinned, t->demand_bytes[i], t->granule_bytes);
-        else if (part < IMPMEM__N_SHARED_PARTS)
-            st = impmem_add(&s->part[part], s->part[part], t->demand_bytes[i]);
+        if (part == IMPMEM__PART_CHARGE) st = impmem_add(&s->charges, s->charges, t->demand_bytes[i]);
+        else if (part == IMPMEM__PART_PINNED) st = add_rounded(&s->pinned, t->demand_bytes[i], t->granule_bytes);
+        else if (part < IMPMEM__N_SHARED_PARTS) st = impmem_add(&s->part[part], s->part[part], t->demand_bytes[i]);
     }
     for (uint32_t g = 0; g < t->n_groups && !st; g++) {
         uint64_t bytes;
@@ -56,7 +52,8 @@ static impmem_status fixed_bytes(const impmem__terms *t, const sums *s, uint64_t
     return st;
 }
 
-/* Grants one optional demand out of *left, which is a multiple of the granule: what its region has over from rounding is free. */
+/* Grants one optional demand out of *left, which is a multiple of the granule: what its region has over from rounding is
+ * free. */
 static impmem_status grant_arena(const impmem__terms *t, uint32_t demand, uint64_t *part_sum, uint64_t *left, uint64_t *out)
 {
     uint64_t before, most, after, asked = t->demand_bytes[demand];
@@ -165,8 +162,8 @@ static impmem_status host_bytes(const impmem__terms *t, const impmem__decision *
     return st;
 }
 
-static impmem_status host_fits(const impmem__terms *t, impmem__decision *d, uint64_t blocks, impmem_plan *scratch, bool *out,
-                               impmem_error *why)
+static impmem_status host_fits(const impmem__terms *t, impmem__decision *d, uint64_t blocks, impmem_plan *scratch,
+                               bool *out, impmem_error *why)
 {
     uint64_t bytes = 0;
     d->blocks[0] = blocks;
@@ -185,10 +182,8 @@ static impmem_status shrink_to_host(const impmem__terms *t, impmem__decision *d,
         uint64_t middle = low + (high - low + 1) / 2;
         impmem_status st = host_fits(t, d, middle, scratch, &fits, why);
         if (st) return st;
-        if (fits)
-            low = middle;
-        else
-            high = middle - 1;
+        if (fits) low = middle;
+        else high = middle - 1;
     }
     uint64_t last = most - low > WOBBLE_BLOCKS ? low + WOBBLE_BLOCKS : most;
     for (fits = false; last > low && !fits; last -= !fits) {
@@ -222,7 +217,8 @@ static impmem_status decide_host(const impmem__terms *t, impmem__decision *d, im
     return IMPMEM_OK;
 }
 
-impmem_status impmem__plan_decide(const impmem__terms *terms, impmem__decision *out, impmem_plan *scratch, impmem_error *why)
+impmem_status impmem__plan_decide(const impmem__terms *terms, impmem__decision *out, impmem_plan *scratch,
+                                  impmem_error *why)
 {
     *out = (impmem__decision){.fits = false};
     impmem_status st = decide_device(terms, out);
@@ -253,10 +249,8 @@ uint64_t impmem__plan_sequences_beside(const impmem__terms *terms)
     uint64_t low = 0, high = terms->load.batch;
     while (low < high) {
         uint64_t middle = low + (high - low + 1) / 2;
-        if (sequences_fit(terms, middle, left))
-            low = middle;
-        else
-            high = middle - 1;
+        if (sequences_fit(terms, middle, left)) low = middle;
+        else high = middle - 1;
     }
     return low;
 }

@@ -1,6 +1,5 @@
-/* Writing a decision down: charges, then each region with its lines and its rounding, then what has no region, the library's own
- * host tables last.
- */
+/* Writing a decision down: charges, then each region with its lines and its rounding, then what has no region, the
+ * library's own host tables last. */
 #include <string.h>
 
 #include "core/internal.h"
@@ -17,23 +16,23 @@ typedef struct emitter {
 
 static impmem_tier tier_of_part(impmem__part part)
 {
-    static const impmem_tier tier[] = {IMPMEM_TIER_ENGINE,  IMPMEM_TIER_MODEL,  IMPMEM_TIER_ENGINE, IMPMEM_TIER_SCRATCH,
+    static const impmem_tier tier[] = {IMPMEM_TIER_ENGINE, IMPMEM_TIER_MODEL,   IMPMEM_TIER_ENGINE, IMPMEM_TIER_SCRATCH,
                                        IMPMEM_TIER_PINNED, IMPMEM_TIER_STAGING, IMPMEM_TIER_CHARGE};
     return tier[part];
 }
 
 static impmem_tag tag_of_part(impmem__part part)
 {
-    static const impmem_tag tag[] = {IMPMEM_TAG_ENGINE_PERSISTENT, IMPMEM_TAG_MODEL_RESIDENT, IMPMEM_TAG_LOAD_TRANSIENT,
-                                     IMPMEM_TAG_FORWARD_SCRATCH,   IMPMEM_TAG_HOST_PINNED,    IMPMEM_TAG_HOST_STAGING,
-                                     IMPMEM_TAG_OTHER};
+    static const impmem_tag tag[] = {
+        IMPMEM_TAG_ENGINE_PERSISTENT, IMPMEM_TAG_MODEL_RESIDENT, IMPMEM_TAG_LOAD_TRANSIENT, IMPMEM_TAG_FORWARD_SCRATCH,
+        IMPMEM_TAG_HOST_PINNED,       IMPMEM_TAG_HOST_STAGING,   IMPMEM_TAG_OTHER};
     return tag[part];
 }
 
 static const char *name_of_part(impmem__part part)
 {
-    static const char *const name[] = {"rounding of engine memory", "rounding of model memory", "rounding of load-time memory",
-                                       "rounding of scratch"};
+    static const char *const name[] = {"rounding of engine memory", "rounding of model memory",
+                                       "rounding of load-time memory", "rounding of scratch"};
     return name[part];
 }
 
@@ -86,12 +85,12 @@ static void close_region(emitter *e, impmem_plan_region *region, uint64_t used, 
     if (e->status || region->bytes == used) return;
     uint32_t index = (uint32_t)(region - e->plan->region);
     impmem_line *line = add_line(e, &(impmem_line){.id = IMPMEM_LINE_ROUNDING + index,
-                                                  .tier = region->tier,
-                                                  .account = region->account,
-                                                  .tag = region->tag,
-                                                  .flags = region->transient ? IMPMEM_LINE_TRANSIENT : 0,
-                                                  .region = index,
-                                                  .bytes = region->bytes - used});
+                                                   .tier = region->tier,
+                                                   .account = region->account,
+                                                   .tag = region->tag,
+                                                   .flags = region->transient ? IMPMEM_LINE_TRANSIENT : 0,
+                                                   .region = index,
+                                                   .bytes = region->bytes - used});
     if (e->text) impmem__plan_text_line(line, rounding_name, "up to the region's granule");
 }
 
@@ -101,13 +100,13 @@ static impmem_line *add_demand(emitter *e, uint32_t i, uint32_t region, uint64_t
     impmem__part part = impmem__demand_part(d);
     bool dropped = impmem__demand_optional(d) && bytes == 0;
     impmem_line *line = add_line(e, &(impmem_line){.id = d->id,
-                                                  .tier = d->tier,
-                                                  .account = account_of_part(part),
-                                                  .tag = tag_of_part(part),
-                                                  .flags = d->flags | (dropped ? IMPMEM_LINE_DROPPED : 0u),
-                                                  .region = region,
-                                                  .bytes = bytes,
-                                                  .demand_bytes = e->terms->demand_bytes[i]});
+                                                   .tier = d->tier,
+                                                   .account = account_of_part(part),
+                                                   .tag = tag_of_part(part),
+                                                   .flags = d->flags | (dropped ? IMPMEM_LINE_DROPPED : 0u),
+                                                   .region = region,
+                                                   .bytes = bytes,
+                                                   .demand_bytes = e->terms->demand_bytes[i]});
     if (e->text) impmem__plan_text_line(line, d->name, d->how);
     return line;
 }
@@ -117,13 +116,14 @@ static void emit_charge(emitter *e, impmem_line_id id, impmem_tag tag, uint64_t 
     if (bytes == 0) return;
     bool estimated = e->terms->in->charges_estimated != 0;
     impmem_line *line = add_line(e, &(impmem_line){.id = id,
-                                                  .tier = IMPMEM_TIER_CHARGE,
-                                                  .account = IMPMEM_ACCOUNT_DEVICE,
-                                                  .tag = tag,
-                                                  .flags = estimated ? IMPMEM_LINE_ESTIMATED : 0,
-                                                  .region = UINT32_MAX,
-                                                  .bytes = bytes});
-    if (e->text) impmem__plan_text_line(line, name, estimated ? "a default, not measured on this device" : "given for this device");
+                                                   .tier = IMPMEM_TIER_CHARGE,
+                                                   .account = IMPMEM_ACCOUNT_DEVICE,
+                                                   .tag = tag,
+                                                   .flags = estimated ? IMPMEM_LINE_ESTIMATED : 0,
+                                                   .region = UINT32_MAX,
+                                                   .bytes = bytes});
+    if (e->text)
+        impmem__plan_text_line(line, name, estimated ? "a default, not measured on this device" : "given for this device");
 }
 
 /* Lines without a region: charges and staging. */
@@ -154,12 +154,12 @@ static void emit_shared(emitter *e, impmem__part part)
         region = add_region(e, tier_of_part(part), IMPMEM_ACCOUNT_DEVICE, tag_of_part(part));
         bool estimated = t->in->model->weight_source == IMPMEM_SOURCE_ESTIMATED;
         impmem_line *line = add_line(e, &(impmem_line){.id = last = IMPMEM_LINE_WEIGHTS,
-                                                      .tier = IMPMEM_TIER_MODEL,
-                                                      .account = IMPMEM_ACCOUNT_DEVICE,
-                                                      .tag = tag_of_part(part),
-                                                      .flags = estimated ? IMPMEM_LINE_ESTIMATED : 0,
-                                                      .region = index,
-                                                      .bytes = t->weight_bytes});
+                                                       .tier = IMPMEM_TIER_MODEL,
+                                                       .account = IMPMEM_ACCOUNT_DEVICE,
+                                                       .tag = tag_of_part(part),
+                                                       .flags = estimated ? IMPMEM_LINE_ESTIMATED : 0,
+                                                       .region = index,
+                                                       .bytes = t->weight_bytes});
         if (e->text) impmem__plan_text_weights(t->in->model, line);
         used = t->weight_bytes;
         n = 1;
@@ -186,7 +186,8 @@ static void emit_growable(emitter *e, impmem_plan_region *region, uint64_t block
     const impmem__terms *t = e->terms;
     uint64_t initial = blocks * t->initial_percent; /* blocks < 2^31 */
     initial = initial / 100 + (initial % 100 != 0);
-    if (impmem_mul(&initial, initial, stride) || impmem_align_up(&initial, initial, t->chunk_bytes)) initial = region->bytes;
+    if (impmem_mul(&initial, initial, stride) || impmem_align_up(&initial, initial, t->chunk_bytes))
+        initial = region->bytes;
     region->growable = 1;
     region->initial_bytes = initial < region->bytes ? initial : region->bytes;
 }
@@ -212,12 +213,12 @@ static void emit_group(emitter *e, uint32_t g)
     impmem_plan_region *region = add_region(e, IMPMEM_TIER_POOL, IMPMEM_ACCOUNT_DEVICE, tag);
     region->line = group->line;
     impmem_line *line = add_line(e, &(impmem_line){.id = group->line,
-                                                  .tier = IMPMEM_TIER_POOL,
-                                                  .account = IMPMEM_ACCOUNT_DEVICE,
-                                                  .tag = tag,
-                                                  .region = group->region,
-                                                  .bytes = bytes,
-                                                  .demand_bytes = wanted > bytes ? wanted : bytes});
+                                                   .tier = IMPMEM_TIER_POOL,
+                                                   .account = IMPMEM_ACCOUNT_DEVICE,
+                                                   .tag = tag,
+                                                   .region = group->region,
+                                                   .bytes = bytes,
+                                                   .demand_bytes = wanted > bytes ? wanted : bytes});
     if (e->text) impmem__plan_text_kv(t, group, line);
     close_region(e, region, bytes, full ? "rounding of KV cache" : "rounding of window KV cache");
     if (growable) emit_growable(e, region, group->blocks, stride);
@@ -244,11 +245,11 @@ static void emit_control(emitter *e)
     uint64_t bytes = 0;
     if (!e->status) e->status = impmem__plan_control_bytes(e->plan, e->plan->n_lines + 1, &bytes);
     impmem_line *line = add_line(e, &(impmem_line){.id = IMPMEM_LINE_HOST_CONTROL,
-                                                  .tier = IMPMEM_TIER_CONTROL,
-                                                  .account = IMPMEM_ACCOUNT_PAGEABLE,
-                                                  .tag = IMPMEM_TAG_HOST_CONTROL,
-                                                  .region = UINT32_MAX,
-                                                  .bytes = bytes});
+                                                   .tier = IMPMEM_TIER_CONTROL,
+                                                   .account = IMPMEM_ACCOUNT_PAGEABLE,
+                                                   .tag = IMPMEM_TAG_HOST_CONTROL,
+                                                   .region = UINT32_MAX,
+                                                   .bytes = bytes});
     if (e->text) impmem__plan_text_line(line, "host tables", "ledger, backends, regions, arenas and block tables, exactly");
 }
 
@@ -313,7 +314,7 @@ impmem_status impmem__plan_emit(const impmem__terms *terms, const impmem__decisi
     emit_control(&e);
     summarise(&e);
     if (e.status == IMPMEM_ERR_BAD_VALUE)
-        return impmem__error_set(why, e.status, "demand", "the plan needs more than %u lines or %u regions", IMPMEM_PLAN_MAX_LINES,
-                                 IMPMEM_PLAN_MAX_REGIONS);
+        return impmem__error_set(why, e.status, "demand", "the plan needs more than %u lines or %u regions",
+                                 IMPMEM_PLAN_MAX_LINES, IMPMEM_PLAN_MAX_REGIONS);
     return e.status ? impmem__error_set(why, e.status, "plan", "the sum of all lines exceeds 64 bits") : IMPMEM_OK;
 }

@@ -29,8 +29,9 @@ static impmem_status bad_layer(const impmem__terms *t, uint32_t index, impmem_st
 {
     const impmem_layer_shape *layer = &t->in->model->layer[index];
     if (st == IMPMEM_ERR_BAD_VALUE)
-        return impmem__error_set(why, st, "kv_dtype", "layer %u: K of %u and V of %u elements a head can't be held as %s and %s",
-                                 index, layer->k_dim, layer->v_dim, impmem_dtype_name(t->k), impmem_dtype_name(t->v));
+        return impmem__error_set(why, st, "kv_dtype",
+                                 "layer %u: K of %u and V of %u elements a head can't be held as %s and %s", index,
+                                 layer->k_dim, layer->v_dim, impmem_dtype_name(t->k), impmem_dtype_name(t->v));
     return impmem__error_set(why, st, "layer", "layer %u: the bytes of one KV block exceed 64 bits", index);
 }
 
@@ -73,8 +74,8 @@ static impmem_status demand_blocks(impmem__terms *t, uint32_t g, impmem_error *w
 {
     impmem_kv_group *group = &t->group[g];
     uint64_t per_sequence, whole, cache = 0;
-    impmem_status st = impmem_size_blocks_per_sequence(t->load.context, t->block_tokens, group->window_tokens, t->load.tokens,
-                                                       &per_sequence);
+    impmem_status st = impmem_size_blocks_per_sequence(t->load.context, t->block_tokens, group->window_tokens,
+                                                       t->load.tokens, &per_sequence);
     if (!st) st = impmem_mul(&whole, per_sequence, t->load.batch);
     if (!st && group->window_tokens == 0) st = impmem_div_up(&cache, t->in->prefix_cache_tokens, t->block_tokens);
     if (!st) st = impmem_add(&group->blocks_demanded, whole, cache);
@@ -83,10 +84,10 @@ static impmem_status demand_blocks(impmem__terms *t, uint32_t g, impmem_error *w
     /* A shared pool numbers its extra references in the same 32 bits. */
     uint64_t extra = group->window_tokens == 0 ? t->in->extra_refs : 0;
     if (group->blocks_demanded > IMPMEM__MAX_BLOCKS || group->blocks_demanded + extra >= UINT32_MAX)
-        return impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, "blocks",
-                                 "the KV demand is %llu blocks of %u tokens and %llu extra references, expected at most %u blocks",
-                                 (unsigned long long)group->blocks_demanded, t->block_tokens, (unsigned long long)extra,
-                                 IMPMEM__MAX_BLOCKS);
+        return impmem__error_set(
+            why, IMPMEM_ERR_BAD_VALUE, "blocks",
+            "the KV demand is %llu blocks of %u tokens and %llu extra references, expected at most %u blocks",
+            (unsigned long long)group->blocks_demanded, t->block_tokens, (unsigned long long)extra, IMPMEM__MAX_BLOCKS);
     group->blocks_per_sequence = (uint32_t)per_sequence;
     t->floor_blocks[g] = group->window_tokens == 0 ? promised_blocks(t, per_sequence, whole) : whole;
     return IMPMEM_OK;

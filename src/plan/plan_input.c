@@ -14,10 +14,8 @@
 impmem__part impmem__demand_part(const impmem_demand *demand)
 {
     switch (demand->tier) {
-    case IMPMEM_TIER_MODEL:
-        return demand->flags & IMPMEM_LINE_TRANSIENT ? IMPMEM__PART_TRANSIENT : IMPMEM__PART_MODEL;
-    case IMPMEM_TIER_ENGINE:
-        return demand->flags & IMPMEM_LINE_TRANSIENT ? IMPMEM__PART_TRANSIENT : IMPMEM__PART_ENGINE;
+    case IMPMEM_TIER_MODEL: return demand->flags & IMPMEM_LINE_TRANSIENT ? IMPMEM__PART_TRANSIENT : IMPMEM__PART_MODEL;
+    case IMPMEM_TIER_ENGINE: return demand->flags & IMPMEM_LINE_TRANSIENT ? IMPMEM__PART_TRANSIENT : IMPMEM__PART_ENGINE;
     case IMPMEM_TIER_SCRATCH: return IMPMEM__PART_SCRATCH;
     case IMPMEM_TIER_PINNED: return IMPMEM__PART_PINNED;
     case IMPMEM_TIER_STAGING: return IMPMEM__PART_STAGING;
@@ -52,7 +50,8 @@ static const char *demand_fault(const impmem_plan_input *in, uint32_t index)
         return "its tier is none that a demand can have";
     if (d->flags & ~known) return "it has a flag that a demand can't have";
     if ((d->flags & IMPMEM_LINE_TRANSIENT) && !arena) return "only model and engine memory can be transient";
-    if ((d->flags & IMPMEM_LINE_OPTIONAL) && ((d->flags & IMPMEM_LINE_TRANSIENT) || (!arena && d->tier != IMPMEM_TIER_PINNED)))
+    if ((d->flags & IMPMEM_LINE_OPTIONAL) &&
+        ((d->flags & IMPMEM_LINE_TRANSIENT) || (!arena && d->tier != IMPMEM_TIER_PINNED)))
         return "only steady model and engine memory and pinned memory can be optional";
     return NULL;
 }
@@ -98,7 +97,8 @@ static impmem_status resolve_load(impmem__terms *t, impmem_error *why)
     const impmem_plan_input *in = t->in;
     t->load.batch = in->max_batch ? in->max_batch : 1;
     t->load.context = in->max_seq_tokens ? in->max_seq_tokens : in->model->trained_context;
-    if (t->load.context == 0) return bad(why, "max_seq_tokens", 0, "at least 1, since the model's trained context is unknown");
+    if (t->load.context == 0)
+        return bad(why, "max_seq_tokens", 0, "at least 1, since the model's trained context is unknown");
     t->block_tokens = in->block_tokens ? in->block_tokens : DEFAULT_BLOCK_TOKENS;
     if (t->block_tokens % DEFAULT_BLOCK_TOKENS || t->block_tokens > MAX_BLOCK_TOKENS)
         return bad(why, "block_tokens", t->block_tokens, "a multiple of 16 from 16 to 256");
@@ -128,7 +128,8 @@ static impmem_status resolve_memory(impmem__terms *t, impmem_error *why)
     t->budget_bytes[IMPMEM_ACCOUNT_PINNED] = in->pinned_budget_bytes ? in->pinned_budget_bytes : UINT64_MAX;
     t->budget_bytes[IMPMEM_ACCOUNT_PAGEABLE] = in->host_budget_bytes ? in->host_budget_bytes : UINT64_MAX;
     if (impmem_align_up(&t->weight_bytes, in->model->weight_bytes, IMPMEM__LINE_ALIGNMENT))
-        return impmem__error_set(why, IMPMEM_ERR_OVERFLOW, "weight_bytes", "weight_bytes rounded up to 256 exceeds 64 bits");
+        return impmem__error_set(why, IMPMEM_ERR_OVERFLOW, "weight_bytes",
+                                 "weight_bytes rounded up to 256 exceeds 64 bits");
     return IMPMEM_OK;
 }
 
@@ -138,8 +139,9 @@ impmem_status impmem__plan_resolve(const impmem_plan_input *in, impmem__terms *o
     if (!in) return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "input", "the plan input is NULL");
     impmem_status st = impmem__options_check(in->size, in->version, sizeof *in, 1);
     if (st)
-        return impmem__error_set(why, st, "input", "plan input of %u bytes, version %u: this library knows %zu bytes, version 1",
-                                 in->size, in->version, sizeof *in);
+        return impmem__error_set(why, st, "input",
+                                 "plan input of %u bytes, version %u: this library knows %zu bytes, version 1", in->size,
+                                 in->version, sizeof *in);
     st = impmem_shape_check(in->model, why);
     if (st) return st;
     out->in = in;

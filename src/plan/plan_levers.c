@@ -1,13 +1,12 @@
-/* What to change so that a refused plan fits. Every lever is found by planning again, never by estimate: the smallest change of
- * its kind that fits, and none that changes nothing.
- */
+/* What to change so that a refused plan fits. Every lever is found by planning again, never by estimate: the smallest
+ * change of its kind that fits, and none that changes nothing. */
 #include <stdio.h>
 
 #include "plan/internal.h"
 
 typedef struct search {
     const impmem_plan_input *in;
-    const impmem__terms *terms;     /* of the refused input */
+    const impmem__terms *terms; /* of the refused input */
     const impmem__decision *refused;
     impmem_plan *scratch;
     impmem_plan_failure *failure;
@@ -74,7 +73,8 @@ static impmem_lever *add_lever(const search *s, impmem_lever_kind kind, uint64_t
     return lever;
 }
 
-static void add_number(const search *s, impmem_lever_kind kind, const char *flag, uint64_t from, uint64_t to, const outcome *with)
+static void add_number(const search *s, impmem_lever_kind kind, const char *flag, uint64_t from, uint64_t to,
+                       const outcome *with)
 {
     impmem_lever *lever = add_lever(s, kind, from, to, with);
     if (!lever) return;
@@ -149,7 +149,8 @@ static void try_promise(const search *s)
     if (t->n_groups == 0 || t->group[0].window_tokens != 0 || t->floor_blocks[0] == 0) return;
     const uint32_t unit = t->block_tokens;
     uint64_t blocks = largest_step(s, set_promise, unit, t->group[0].blocks_per_sequence, t->floor_blocks[0] - 1, &with);
-    if (blocks) add_number(s, IMPMEM_LEVER_PROMISE, "--promised-kv-tokens", t->floor_blocks[0] * unit, blocks * unit, &with);
+    if (blocks)
+        add_number(s, IMPMEM_LEVER_PROMISE, "--promised-kv-tokens", t->floor_blocks[0] * unit, blocks * unit, &with);
 }
 
 /* Another block size wastes less of each sequence's last block, or of each block's rounding: the nearest that fits. */
@@ -189,7 +190,8 @@ static bool dtype_is_smaller(const search *s, impmem_dtype to)
 /* The first in this order, most faithful first, that is smaller than what is in force and fits. */
 static void try_kv_dtype(const search *s)
 {
-    static const impmem_dtype candidate[] = {IMPMEM_DTYPE_FP8_E4M3, IMPMEM_DTYPE_NVFP4, IMPMEM_DTYPE_MXFP4, IMPMEM_DTYPE_INT4};
+    static const impmem_dtype candidate[] = {IMPMEM_DTYPE_FP8_E4M3, IMPMEM_DTYPE_NVFP4, IMPMEM_DTYPE_MXFP4,
+                                             IMPMEM_DTYPE_INT4};
     const impmem__terms *t = s->terms;
     outcome with;
     for (size_t i = 0; i < sizeof candidate / sizeof candidate[0]; i++) {
@@ -199,10 +201,10 @@ static void try_kv_dtype(const search *s)
         if (!lever) return;
         const char *name = impmem_dtype_name(candidate[i]);
         snprintf(lever->flag, sizeof lever->flag, "--kv-dtype %s", name);
-        if (t->k == t->v)
-            snprintf(lever->change, sizeof lever->change, "%s -> %s", impmem_dtype_name(t->k), name);
+        if (t->k == t->v) snprintf(lever->change, sizeof lever->change, "%s -> %s", impmem_dtype_name(t->k), name);
         else
-            snprintf(lever->change, sizeof lever->change, "%s,%s -> %s", impmem_dtype_name(t->k), impmem_dtype_name(t->v), name);
+            snprintf(lever->change, sizeof lever->change, "%s,%s -> %s", impmem_dtype_name(t->k), impmem_dtype_name(t->v),
+                     name);
         return;
     }
 }
@@ -210,10 +212,8 @@ static void try_kv_dtype(const search *s)
 /* "35952MiB" where that is exact, else bytes. */
 static void write_size(char *out, size_t capacity, uint64_t bytes)
 {
-    if (bytes % IMPMEM_MIB == 0 && bytes > 0)
-        snprintf(out, capacity, "%lluMiB", (unsigned long long)(bytes / IMPMEM_MIB));
-    else
-        snprintf(out, capacity, "%llu", (unsigned long long)bytes);
+    if (bytes % IMPMEM_MIB == 0 && bytes > 0) snprintf(out, capacity, "%lluMiB", (unsigned long long)(bytes / IMPMEM_MIB));
+    else snprintf(out, capacity, "%llu", (unsigned long long)bytes);
 }
 
 static void try_budget(const search *s)

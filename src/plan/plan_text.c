@@ -26,8 +26,7 @@ void impmem__plan_text_weights(const impmem_model_shape *model, impmem_line *lin
     copy(line->name, sizeof line->name, "weights");
     if (model->n_tensors > 0)
         snprintf(line->how, sizeof line->how, "%llu tensors, %s", (unsigned long long)model->n_tensors, from);
-    else
-        copy(line->how, sizeof line->how, from);
+    else copy(line->how, sizeof line->how, from);
 }
 
 /* The layer that every layer of the group is like, or NULL when they differ. */
@@ -49,14 +48,10 @@ static const impmem_layer_shape *uniform_layer(const impmem_model_shape *model, 
 void impmem__plan_text_kv(const impmem__terms *terms, const impmem_kv_group *group, impmem_line *line)
 {
     char dtype[32], geometry[64], how[256];
-    if (group->window_tokens == 0)
-        copy(line->name, sizeof line->name, "KV cache");
-    else
-        snprintf(line->name, sizeof line->name, "KV cache, window %u", group->window_tokens);
-    if (terms->k == terms->v)
-        copy(dtype, sizeof dtype, impmem_dtype_name(terms->k));
-    else
-        snprintf(dtype, sizeof dtype, "%s/%s", impmem_dtype_name(terms->k), impmem_dtype_name(terms->v));
+    if (group->window_tokens == 0) copy(line->name, sizeof line->name, "KV cache");
+    else snprintf(line->name, sizeof line->name, "KV cache, window %u", group->window_tokens);
+    if (terms->k == terms->v) copy(dtype, sizeof dtype, impmem_dtype_name(terms->k));
+    else snprintf(dtype, sizeof dtype, "%s/%s", impmem_dtype_name(terms->k), impmem_dtype_name(terms->v));
     const impmem_layer_shape *layer = uniform_layer(terms->in->model, group->window_tokens);
     if (!layer) {
         snprintf(how, sizeof how, "%u unlike layers x %u tokens x %s = %llu B a block, %llu blocks", group->n_layers,
@@ -64,12 +59,10 @@ void impmem__plan_text_kv(const impmem__terms *terms, const impmem_kv_group *gro
         copy(line->how, sizeof line->how, how);
         return;
     }
-    if (layer->kind == IMPMEM_LAYER_LATENT)
-        snprintf(geometry, sizeof geometry, "latent of %u", layer->k_dim);
-    else
-        snprintf(geometry, sizeof geometry, "%u heads x (%u + %u)", layer->kv_heads, layer->k_dim, layer->v_dim);
+    if (layer->kind == IMPMEM_LAYER_LATENT) snprintf(geometry, sizeof geometry, "latent of %u", layer->k_dim);
+    else snprintf(geometry, sizeof geometry, "%u heads x (%u + %u)", layer->kv_heads, layer->k_dim, layer->v_dim);
     snprintf(how, sizeof how, "%u layers x %u tokens x %s x %s = %llu x %u B a block, %llu blocks", group->n_layers,
-             group->block_tokens, geometry, dtype, (unsigned long long)(group->block_bytes / group->n_layers), group->n_layers,
-             (unsigned long long)group->blocks);
+             group->block_tokens, geometry, dtype, (unsigned long long)(group->block_bytes / group->n_layers),
+             group->n_layers, (unsigned long long)group->blocks);
     copy(line->how, sizeof line->how, how);
 }

@@ -1,6 +1,5 @@
-/* The reference engine's own buffers as caller-declared lines. Only what follows from the shape is here: buffers that depend on
- * how single weights are quantised, on serving metadata or on a vision tower are the engine's own to declare.
- */
+/* The reference engine's own buffers as caller-declared lines. Only what follows from the shape is here: buffers that
+ * depend on how single weights are quantised, on serving metadata or on a vision tower are the engine's own to declare. */
 #include <stdio.h>
 #include <string.h>
 
@@ -49,7 +48,8 @@ static impmem_status expert_tables(const void *context, const impmem_load *load,
     (void)load;
     const impmem_model_shape *shape = context;
     uint64_t experts = shape->n_experts;
-    *out = 3 * experts * 8 + 3 * experts * 4 + 4 + (experts + 1) * 8 + 2 * experts * 8 + experts * 4 + 2 * experts * 8 + 11 * 256;
+    *out = 3 * experts * 8 + 3 * experts * 4 + 4 + (experts + 1) * 8 + 2 * experts * 8 + experts * 4 + 2 * experts * 8 +
+           11 * 256;
     return IMPMEM_OK;
 }
 
@@ -77,16 +77,19 @@ typedef struct reference {
 static const reference table[] = {
     {IMPMEM_LINE_REFERENCE + 0, IMPMEM_TIER_ENGINE, 0, executor, "executor workspaces",
      "activations of the largest prefill batch, logits, one widened weight", false},
-    {IMPMEM_LINE_REFERENCE + 1, IMPMEM_TIER_ENGINE, 64 * IMPMEM_MIB, NULL, "GEMM workspace", "64 MiB for the matrix library", false},
-    {IMPMEM_LINE_REFERENCE + 2, IMPMEM_TIER_ENGINE, 32 * IMPMEM_MIB, NULL, "GEMM tuning buffer", "32 MiB for choosing kernels",
-     false},
+    {IMPMEM_LINE_REFERENCE + 1, IMPMEM_TIER_ENGINE, 64 * IMPMEM_MIB, NULL, "GEMM workspace",
+     "64 MiB for the matrix library", false},
+    {IMPMEM_LINE_REFERENCE + 2, IMPMEM_TIER_ENGINE, 32 * IMPMEM_MIB, NULL, "GEMM tuning buffer",
+     "32 MiB for choosing kernels", false},
     {IMPMEM_LINE_REFERENCE + 3, IMPMEM_TIER_ENGINE, 0, sampling, "token sampling", "2 x max(batch, 8) x 66052 B", false},
     {IMPMEM_LINE_REFERENCE + 4, IMPMEM_TIER_ENGINE, 0, matvec, "quantised input rows",
      "prefill tokens x ceil(longest row / 32) x 72 B", false},
     {IMPMEM_LINE_REFERENCE + 5, IMPMEM_TIER_ENGINE, 0, split_attention, "split attention",
      "max(batch, 8) x heads x min(128, ceil(tokens / 16)) x (2 + head_dim) x 4 B", false},
-    {IMPMEM_LINE_REFERENCE + 6, IMPMEM_TIER_ENGINE, 0, expert_tables, "expert tables", "84 B an expert and 11 tables", true},
-    {IMPMEM_LINE_REFERENCE + 7, IMPMEM_TIER_ENGINE, 2 * IMPMEM_MIB, NULL, "grouped GEMM", "1 MiB staging and 1 MiB workspace", true},
+    {IMPMEM_LINE_REFERENCE + 6, IMPMEM_TIER_ENGINE, 0, expert_tables, "expert tables", "84 B an expert and 11 tables",
+     true},
+    {IMPMEM_LINE_REFERENCE + 7, IMPMEM_TIER_ENGINE, 2 * IMPMEM_MIB, NULL, "grouped GEMM",
+     "1 MiB staging and 1 MiB workspace", true},
     {IMPMEM_LINE_REFERENCE + 8, IMPMEM_TIER_SCRATCH, 0, decode_scratch, "forward scratch",
      "one decode step of the whole batch: logits and activations", false},
 };
@@ -104,7 +107,8 @@ static void write_demand(const reference *from, const impmem_model_shape *shape,
     snprintf(out->how, sizeof out->how, "%s", from->how);
 }
 
-impmem_status impmem_reference_demands(const impmem_model_shape *shape, impmem_demand *out, uint32_t capacity, uint32_t *out_n)
+impmem_status impmem_reference_demands(const impmem_model_shape *shape, impmem_demand *out, uint32_t capacity,
+                                       uint32_t *out_n)
 {
     if (!shape || !out_n || (!out && capacity > 0)) return IMPMEM_ERR_INVALID_ARGUMENT;
     uint32_t n = 0;

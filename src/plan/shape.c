@@ -6,8 +6,8 @@
 
 #include "core/internal.h"
 
-impmem_status impmem_shape_uniform_attention(impmem_model_shape *shape, uint32_t n_layers, uint32_t kv_heads, uint32_t k_dim,
-                                             uint32_t v_dim)
+impmem_status impmem_shape_uniform_attention(impmem_model_shape *shape, uint32_t n_layers, uint32_t kv_heads,
+                                             uint32_t k_dim, uint32_t v_dim)
 {
     if (!shape) return IMPMEM_ERR_INVALID_ARGUMENT;
     if (n_layers == 0 || n_layers > IMPMEM_MAX_LAYERS) return IMPMEM_ERR_BAD_VALUE;
@@ -21,7 +21,8 @@ static impmem_status bad_layer(impmem_error *why, uint32_t layer, const char *fi
 {
     char subject[64];
     snprintf(subject, sizeof subject, "layer[%u].%s", layer, field);
-    return impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, subject, "layer %u: %s is %u, expected %s", layer, field, found, expected);
+    return impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, subject, "layer %u: %s is %u, expected %s", layer, field, found,
+                             expected);
 }
 
 static impmem_status check_layer(const impmem_model_shape *shape, uint32_t i, impmem_error *why)
@@ -57,7 +58,8 @@ impmem_status impmem_shape_check(const impmem_model_shape *shape, impmem_error *
     if (!shape) return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "model", "the model shape is NULL");
     impmem_status st = impmem__options_check(shape->size, shape->version, sizeof *shape, 1);
     if (st)
-        return impmem__error_set(why, st, "model", "model shape of %u bytes, version %u: this library knows %zu bytes, version 1",
+        return impmem__error_set(why, st, "model",
+                                 "model shape of %u bytes, version %u: this library knows %zu bytes, version 1",
                                  shape->size, shape->version, sizeof *shape);
     if (!memchr(shape->name, 0, sizeof shape->name))
         return impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, "name", "the model's name is not terminated");

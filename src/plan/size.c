@@ -14,8 +14,8 @@ static impmem_status head_bytes(impmem_dtype dtype, uint32_t dim, uint64_t *out)
     return st ? st : impmem_add(out, *out, impmem_dtype_scale_bytes(dtype));
 }
 
-impmem_status impmem_size_kv_block_layer(const impmem_layer_shape *layer, impmem_dtype k, impmem_dtype v, uint32_t block_tokens,
-                                         uint64_t *out_bytes)
+impmem_status impmem_size_kv_block_layer(const impmem_layer_shape *layer, impmem_dtype k, impmem_dtype v,
+                                         uint32_t block_tokens, uint64_t *out_bytes)
 {
     if (!layer || !out_bytes) return IMPMEM_ERR_INVALID_ARGUMENT;
     if (layer->kind > IMPMEM_LAYER_SHARED || block_tokens == 0) return IMPMEM_ERR_BAD_VALUE;

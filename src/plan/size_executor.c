@@ -27,8 +27,7 @@ static uint64_t kv_columns(const impmem_model_shape *shape)
         uint64_t columns = 0;
         if (layer->kind == IMPMEM_LAYER_FULL || layer->kind == IMPMEM_LAYER_WINDOW)
             columns = (uint64_t)layer->kv_heads * (layer->k_dim > layer->v_dim ? layer->k_dim : layer->v_dim);
-        else if (layer->kind == IMPMEM_LAYER_LATENT)
-            columns = (uint64_t)shape->n_heads * shape->head_dim;
+        else if (layer->kind == IMPMEM_LAYER_LATENT) columns = (uint64_t)shape->n_heads * shape->head_dim;
         if (columns > most) most = columns;
     }
     return most;
@@ -64,7 +63,7 @@ static impmem_status experts_bytes(const impmem_model_shape *shape, uint64_t tok
     uint64_t sum = 0;
     impmem_status st = IMPMEM_OK;
     if (shape->n_experts > 0) {
-        uint64_t routed = tokens * shape->experts_per_token; /* two 32-bit factors */
+        uint64_t routed = tokens * shape->experts_per_token;    /* two 32-bit factors */
         st = add_buffers(&sum, 1, tokens, shape->n_experts, 4); /* router scores, fp32 */
         if (!st) st = add_buffers(&sum, 2, routed, shape->d_model, ACTIVATION_BYTES);
         if (!st) st = add_buffers(&sum, 3, routed, shape->expert_feed_forward, ACTIVATION_BYTES);
@@ -121,8 +120,8 @@ impmem_status impmem_size_executor_workspace(const impmem_model_shape *shape, ui
     if (!st) st = impmem__size_executor_shared(shape, tokens, &shared);
     if (!st) st = impmem_add(&sum, sum, shared);
     if (!st && shape->post_norm_f32) st = add_buffers(&sum, 1, tokens, shape->d_model, 4);
-    /* One weight widened to two bytes, split results of a decode step (32 parts a head: sum, maximum, head_dim values, fp32),
-     * and small per-row tables. */
+    /* One weight widened to two bytes, split results of a decode step (32 parts a head: sum, maximum, head_dim values,
+     * fp32), and small per-row tables. */
     if (!st) st = largest_weight(shape, &weight);
     if (!st) st = add_buffers(&sum, 1, weight, 2, 1);
     if (!st) st = impmem_mul(&heads, rows, shape->n_heads);

@@ -21,8 +21,8 @@ typedef struct impmem__line_view {
     uint32_t n_lines;
 } impmem__line_view;
 
-/* The lines of the accounts for which bit 1 << account is set in `accounts`: largest first, each with its formula, a total at the
- * end. `what` heads the column of names. */
+/* The lines of the accounts for which bit 1 << account is set in `accounts`: largest first, each with its formula, a
+ * total at the end. `what` heads the column of names. */
 void impmem__text_lines(impmem__text *text, impmem__line_view lines, uint32_t accounts, const char *what);
 bool impmem__lines_have_kv(impmem__line_view lines);
 /* MiB with one decimal and no unit. */

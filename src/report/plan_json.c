@@ -7,17 +7,16 @@
 static void field_or_null(impmem__json *json, const char *key, uint64_t value, uint64_t none)
 {
     impmem__json_key(json, key);
-    if (value == none)
-        impmem__json_null(json);
-    else
-        impmem__json_u64(json, value);
+    if (value == none) impmem__json_null(json);
+    else impmem__json_u64(json, value);
 }
 
 static void accounts(impmem__json *json, const char *key, const uint64_t bytes[IMPMEM_N_ACCOUNTS], uint64_t none)
 {
     impmem__json_key(json, key);
     impmem__json_object_begin(json);
-    for (uint32_t a = 0; a < IMPMEM_N_ACCOUNTS; a++) field_or_null(json, impmem_account_name((impmem_account)a), bytes[a], none);
+    for (uint32_t a = 0; a < IMPMEM_N_ACCOUNTS; a++)
+        field_or_null(json, impmem_account_name((impmem_account)a), bytes[a], none);
     impmem__json_object_end(json);
 }
 
@@ -46,8 +45,8 @@ void impmem__json_lines(impmem__json *json, impmem__line_view lines)
     impmem__json_array_end(json);
 }
 
-static void load_fields(impmem__json *json, uint32_t batch, uint32_t context, uint32_t block, uint32_t prefill, impmem_dtype k,
-                        impmem_dtype v)
+static void load_fields(impmem__json *json, uint32_t batch, uint32_t context, uint32_t block, uint32_t prefill,
+                        impmem_dtype k, impmem_dtype v)
 {
     impmem__json_field_u64(json, "max_batch", batch);
     impmem__json_field_u64(json, "max_seq_tokens", context);

@@ -63,16 +63,13 @@ static void print_line(impmem__text *text, const impmem_line *line, int width)
         snprintf(note, sizeof note, " [optional, dropped: asked %s]", impmem__text_mib(line->demand_bytes, asked));
     else if (optional && line->bytes < line->demand_bytes)
         snprintf(note, sizeof note, " [optional, in part: asked %s]", impmem__text_mib(line->demand_bytes, asked));
-    else if (optional)
-        snprintf(note, sizeof note, " [optional]");
+    else if (optional) snprintf(note, sizeof note, " [optional]");
     snprintf(about, sizeof about, "%s%s%s%s", line->account == IMPMEM_ACCOUNT_PINNED ? " [page-locked]" : "", note,
              line->flags & IMPMEM_LINE_TRANSIENT ? " [while loading only]" : "",
              line->flags & IMPMEM_LINE_ESTIMATED ? " [estimated]" : "");
     impmem__text_print(text, "    %-*s %10s", width, line->name, impmem__text_mib(line->bytes, mib));
-    if (line->how[0])
-        impmem__text_print(text, "   %s%s\n", line->how, about);
-    else
-        impmem__text_print(text, "%s%s\n", about[0] ? "  " : "", about);
+    if (line->how[0]) impmem__text_print(text, "   %s%s\n", line->how, about);
+    else impmem__text_print(text, "%s%s\n", about[0] ? "  " : "", about);
 }
 
 void impmem__text_lines(impmem__text *text, impmem__line_view lines, uint32_t accounts, const char *what)

@@ -72,9 +72,10 @@ static void print_kv_within(impmem__text *text, const impmem_plan_failure *f)
     }
     uint64_t blocks = 0;
     if (impmem_size_blocks_per_sequence(f->max_seq_tokens, f->block_tokens, 0, 0, &blocks)) return;
-    impmem__text_print(text, "\n  within the budget KV holds %llu sequences at %u tokens (%llu blocks of %u tokens); the batch is %u\n",
-                       (unsigned long long)f->sequences_at_max, f->max_seq_tokens,
-                       (unsigned long long)(f->sequences_at_max * blocks), f->block_tokens, f->max_batch);
+    impmem__text_print(
+        text, "\n  within the budget KV holds %llu sequences at %u tokens (%llu blocks of %u tokens); the batch is %u\n",
+        (unsigned long long)f->sequences_at_max, f->max_seq_tokens, (unsigned long long)(f->sequences_at_max * blocks),
+        f->block_tokens, f->max_batch);
 }
 
 impmem_status impmem_plan_failure_write(const impmem_plan_failure *failure, impmem_write_fn write, void *context)

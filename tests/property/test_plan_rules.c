@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-
 #include "unit/plan/shapes.h"
 
 #define ROUNDS 4000u
@@ -67,7 +66,7 @@ static void random_shape(uint64_t *seed)
 
 static void random_demands(uint64_t *seed)
 {
-    static const impmem_tier tier[] = {IMPMEM_TIER_MODEL, IMPMEM_TIER_ENGINE,  IMPMEM_TIER_SCRATCH,
+    static const impmem_tier tier[] = {IMPMEM_TIER_MODEL,  IMPMEM_TIER_ENGINE,  IMPMEM_TIER_SCRATCH,
                                        IMPMEM_TIER_PINNED, IMPMEM_TIER_STAGING, IMPMEM_TIER_CHARGE};
     w.in.n_demands = below(seed, 12);
     for (uint32_t i = 0; i < w.in.n_demands; i++) {
@@ -120,8 +119,8 @@ static impmem_status run(impmem_plan *out)
     return impmem_plan_memory_only(&w.in, out, &failure);
 }
 
-#define ROUND(seed, round) \
-    uint64_t seed = UINT64_C(1000003) * (round) + 17; \
+#define ROUND(seed, round)                                                                                                 \
+    uint64_t seed = UINT64_C(1000003) * (round) + 17;                                                                      \
     random_input(&seed)
 
 static void equal_inputs_give_equal_bytes(void **state)
@@ -188,7 +187,8 @@ static void lines_add_up_to_totals_within_budgets(void **state)
             assert_true(group->blocks <= group->blocks_demanded);
             assert_true(group->blocks >= group->blocks_per_sequence);
             assert_true(group->blocks * group->stride_bytes <= one.region[group->region].bytes);
-            assert_true(group->window_tokens == 0 || group->blocks == (uint64_t)group->blocks_per_sequence * w.in.max_batch);
+            assert_true(group->window_tokens == 0 ||
+                        group->blocks == (uint64_t)group->blocks_per_sequence * w.in.max_batch);
         }
         if (one.n_kv_groups > 0) assert_true(one.kv_tokens >= one.promised_kv_tokens);
         assert_true(one.sequences_at_max >= 1);

@@ -81,7 +81,8 @@ static UNUSED impmem_demand demand(uint32_t id, impmem_tier tier, uint32_t flags
 }
 
 /* The reference engine's dense planner case in MiB: weights 4076, an optional cache of 2158, persistent 397, scratch 64,
- * context 1680, libraries 3900; batch 8 x 4096 in blocks of 16; 16,384 tokens promised. A block is 36 x 65,536 B = 2.25 MiB. */
+ * context 1680, libraries 3900; batch 8 x 4096 in blocks of 16; 16,384 tokens promised. A block is 36 x 65,536 B = 2.25
+ * MiB. */
 typedef struct dense_case {
     impmem_model_shape shape;
     impmem_demand demand[3];
@@ -107,7 +108,8 @@ static UNUSED void dense_case_init(dense_case *c, uint64_t budget_mib)
     c->in.n_demands = 3;
 }
 
-/* Refused by 3345 MiB: 15467 + 1800 + 12288 + 507 + 310 + 1680 + 3900 = 35952 against 32607. KV takes 3 MiB a token of context. */
+/* Refused by 3345 MiB: 15467 + 1800 + 12288 + 507 + 310 + 1680 + 3900 = 35952 against 32607. KV takes 3 MiB a token of
+ * context. */
 typedef struct refused_case {
     impmem_model_shape shape;
     impmem_demand demand[3];

@@ -33,7 +33,8 @@ static const impmem_lever *lever_of(impmem_lever_kind kind)
     return NULL;
 }
 
-static void check(impmem_lever_kind kind, uint64_t from, uint64_t to, uint64_t frees_mib, const char *flag, const char *change)
+static void check(impmem_lever_kind kind, uint64_t from, uint64_t to, uint64_t frees_mib, const char *flag,
+                  const char *change)
 {
     const impmem_lever *lever = lever_of(kind);
     assert_non_null(lever);
@@ -128,7 +129,8 @@ static void a_type_in_force_is_never_offered_and_a_smaller_one_is(void **state)
     c.in.kv_dtype_k = c.in.kv_dtype_v = IMPMEM_DTYPE_FP8_E4M3;
     c.in.budget_bytes = 27120 * MIB;
     assert_int_equal(run(), IMPMEM_ERR_DOES_NOT_FIT);
-    check(IMPMEM_LEVER_KV_DTYPE, IMPMEM_DTYPE_FP8_E4M3, IMPMEM_DTYPE_NVFP4, 6144 - 3456, "--kv-dtype nvfp4", "fp8 -> nvfp4");
+    check(IMPMEM_LEVER_KV_DTYPE, IMPMEM_DTYPE_FP8_E4M3, IMPMEM_DTYPE_NVFP4, 6144 - 3456, "--kv-dtype nvfp4",
+          "fp8 -> nvfp4");
     /* From f16 too, when FP8 isn't enough. */
     c.in.kv_dtype_k = c.in.kv_dtype_v = IMPMEM_DTYPE_F16;
     assert_int_equal(run(), IMPMEM_ERR_DOES_NOT_FIT);
@@ -167,7 +169,7 @@ static void prefill_is_a_lever_where_a_demand_depends_on_it(void **state)
     assert_int_equal(run(), IMPMEM_ERR_DOES_NOT_FIT);
     assert_true(failure.over_bytes == 6934 * MIB);
     assert_null(lever_of(IMPMEM_LEVER_PREFILL)); /* even 16 tokens free only 4080 */
-    c.in.budget_bytes += 5000 * MIB; /* over by 1934: 4096 - 1934 = 2162, 2160 in whole blocks */
+    c.in.budget_bytes += 5000 * MIB;             /* over by 1934: 4096 - 1934 = 2162, 2160 in whole blocks */
     assert_int_equal(run(), IMPMEM_ERR_DOES_NOT_FIT);
     check(IMPMEM_LEVER_PREFILL, 4096, 2160, 1936, "--prefill-tokens 2160", "4096 -> 2160");
     impmem_plan_input in = c.in;

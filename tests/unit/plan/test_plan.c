@@ -316,14 +316,31 @@ static void regions_are_the_sum_of_their_lines(void **state)
     c.in.demand = d;
     c.in.n_demands = sizeof d / sizeof d[0];
     plan_ok(&c.in);
-    static const impmem_line_id order[] = {
-        IMPMEM_LINE_CONTEXT, IMPMEM_LINE_LIBRARY, 3001, 3005, IMPMEM_LINE_ROUNDING + 0, IMPMEM_LINE_WEIGHTS, 3007,
-        IMPMEM_LINE_ROUNDING + 1, 3002, IMPMEM_LINE_ROUNDING + 2, 3004, 3006, IMPMEM_LINE_ROUNDING + 3, IMPMEM_LINE_KV,
-        IMPMEM_LINE_ROUNDING + 4, IMPMEM_LINE_KV + 1, IMPMEM_LINE_ROUNDING + 5, 3000, 3003, IMPMEM_LINE_HOST_CONTROL};
+    static const impmem_line_id order[] = {IMPMEM_LINE_CONTEXT,
+                                           IMPMEM_LINE_LIBRARY,
+                                           3001,
+                                           3005,
+                                           IMPMEM_LINE_ROUNDING + 0,
+                                           IMPMEM_LINE_WEIGHTS,
+                                           3007,
+                                           IMPMEM_LINE_ROUNDING + 1,
+                                           3002,
+                                           IMPMEM_LINE_ROUNDING + 2,
+                                           3004,
+                                           3006,
+                                           IMPMEM_LINE_ROUNDING + 3,
+                                           IMPMEM_LINE_KV,
+                                           IMPMEM_LINE_ROUNDING + 4,
+                                           IMPMEM_LINE_KV + 1,
+                                           IMPMEM_LINE_ROUNDING + 5,
+                                           3000,
+                                           3003,
+                                           IMPMEM_LINE_HOST_CONTROL};
     uint32_t n = 0;
     for (uint32_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         /* KV regions may come out even. */
-        if (order[i] >= IMPMEM_LINE_ROUNDING + 4 && order[i] < IMPMEM_LINE_ROUNDING + 32 && plan.line[n].id != order[i]) continue;
+        if (order[i] >= IMPMEM_LINE_ROUNDING + 4 && order[i] < IMPMEM_LINE_ROUNDING + 32 && plan.line[n].id != order[i])
+            continue;
         assert_int_equal(plan.line[n].id, order[i]);
         n++;
     }
@@ -339,7 +356,8 @@ static void regions_are_the_sum_of_their_lines(void **state)
     assert_int_equal(plan.n_regions, 7);
     static const impmem_tier tier[] = {IMPMEM_TIER_ENGINE, IMPMEM_TIER_MODEL, IMPMEM_TIER_ENGINE, IMPMEM_TIER_SCRATCH,
                                        IMPMEM_TIER_POOL,   IMPMEM_TIER_POOL,  IMPMEM_TIER_PINNED};
-    static const impmem_line_id holder[] = {3005, IMPMEM_NO_LINE, 3002, IMPMEM_NO_LINE, IMPMEM_LINE_KV, IMPMEM_LINE_KV + 1, 3000};
+    static const impmem_line_id holder[] = {3005,           IMPMEM_NO_LINE,     3002, IMPMEM_NO_LINE,
+                                            IMPMEM_LINE_KV, IMPMEM_LINE_KV + 1, 3000};
     for (uint32_t r = 0; r < plan.n_regions; r++) {
         uint64_t sum = 0;
         for (uint32_t i = 0; i < plan.n_lines; i++)
@@ -412,6 +430,10 @@ static void host_tables_are_counted_exactly(void **state)
     sum += bytes;
     /* Window blocks are never shared. */
     assert_int_equal(impmem_control_block_pool_bytes((uint32_t)plan.kv_group[1].blocks, 0, &bytes), IMPMEM_OK);
+    sum += bytes;
+    /* A batch of 8 at 4096 tokens; where there are windows no prefix is reused. */
+    impmem_control_kv kv = {2, 16, 8, 4096, (uint32_t)plan.kv_group[0].blocks, 0};
+    assert_int_equal(impmem_control_kv_bytes(&kv, &bytes), IMPMEM_OK);
     sum += bytes;
     assert_int_equal(line_bytes(IMPMEM_LINE_HOST_CONTROL), sum);
 }

@@ -185,7 +185,8 @@ static void sums_beyond_64_bits_are_errors(void **state)
     refused(IMPMEM_ERR_OVERFLOW, "plan");
     for (uint32_t i = 0; i < 36; i++) c.shape.layer[i].kv_heads = c.shape.layer[i].k_dim = UINT32_MAX;
     refused(IMPMEM_ERR_OVERFLOW, "layer");
-    for (uint32_t i = 0; i < 36; i++) c.shape.layer[i] = (impmem_layer_shape){IMPMEM_LAYER_FULL, 1u << 28, 1u << 28, 0, 0, 0};
+    for (uint32_t i = 0; i < 36; i++)
+        c.shape.layer[i] = (impmem_layer_shape){IMPMEM_LAYER_FULL, 1u << 28, 1u << 28, 0, 0, 0};
     refused(IMPMEM_ERR_OVERFLOW, "layer");
     c.in.prefix_cache_tokens = UINT64_MAX;
     refused(IMPMEM_ERR_BAD_VALUE, "blocks");
@@ -199,10 +200,10 @@ static void a_pool_has_fewer_than_2_to_the_31_blocks(void **state)
     c.in.budget_bytes = UINT64_MAX;
     c.in.max_batch = 1;
     c.in.max_seq_tokens = 16;
-    c.in.prefix_cache_tokens = ((UINT64_C(1) << 31) - 2) * 16;
+    c.in.prefix_cache_tokens = ((UINT64_C(1) << 31) - 3) * 16;
     plan = (impmem_plan)IMPMEM_PLAN_INIT;
     assert_int_equal(impmem_plan_memory(&c.in, &plan, NULL), IMPMEM_OK);
-    assert_true(plan.kv_group[0].blocks == (UINT64_C(1) << 31) - 1);
+    assert_true(plan.kv_group[0].blocks == (UINT64_C(1) << 31) - 2);
     c.in.prefix_cache_tokens += 1;
     impmem_plan_input kept = c.in;
     refused(IMPMEM_ERR_BAD_VALUE, "blocks");

@@ -28,10 +28,11 @@ static void a_row_of_each_type_takes_its_blocks(void **state)
     static const struct {
         impmem_dtype dtype;
         uint64_t bytes; /* of 128 elements */
-    } expected[] = {{IMPMEM_DTYPE_DEFAULT, 256}, {IMPMEM_DTYPE_F16, 256},  {IMPMEM_DTYPE_BF16, 256},     {IMPMEM_DTYPE_F32, 512},
-                    {IMPMEM_DTYPE_FP8_E4M3, 128}, {IMPMEM_DTYPE_FP8_E5M2, 128}, {IMPMEM_DTYPE_INT8, 128}, {IMPMEM_DTYPE_INT4, 64},
-                    {IMPMEM_DTYPE_NVFP4, 72},    {IMPMEM_DTYPE_MXFP4, 68}, {IMPMEM_DTYPE_Q8_0, 136},     {IMPMEM_DTYPE_Q5_1, 96},
-                    {IMPMEM_DTYPE_Q5_0, 88},     {IMPMEM_DTYPE_Q4_1, 80},  {IMPMEM_DTYPE_Q4_0, 72},      {IMPMEM_DTYPE_IQ4_NL, 72}};
+    } expected[] = {
+        {IMPMEM_DTYPE_DEFAULT, 256},  {IMPMEM_DTYPE_F16, 256},      {IMPMEM_DTYPE_BF16, 256}, {IMPMEM_DTYPE_F32, 512},
+        {IMPMEM_DTYPE_FP8_E4M3, 128}, {IMPMEM_DTYPE_FP8_E5M2, 128}, {IMPMEM_DTYPE_INT8, 128}, {IMPMEM_DTYPE_INT4, 64},
+        {IMPMEM_DTYPE_NVFP4, 72},     {IMPMEM_DTYPE_MXFP4, 68},     {IMPMEM_DTYPE_Q8_0, 136}, {IMPMEM_DTYPE_Q5_1, 96},
+        {IMPMEM_DTYPE_Q5_0, 88},      {IMPMEM_DTYPE_Q4_1, 80},      {IMPMEM_DTYPE_Q4_0, 72},  {IMPMEM_DTYPE_IQ4_NL, 72}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
         assert_int_equal(row(expected[i].dtype, 128), expected[i].bytes);
 }
@@ -61,8 +62,11 @@ static void names_read_back_as_their_type_in_any_case(void **state)
     static const struct {
         const char *text;
         impmem_dtype dtype;
-    } alias[] = {{"fp16", IMPMEM_DTYPE_F16}, {"E4M3", IMPMEM_DTYPE_FP8_E4M3}, {"FP8_E4M3", IMPMEM_DTYPE_FP8_E4M3},
-                 {"e5m2", IMPMEM_DTYPE_FP8_E5M2}, {"NvFp4", IMPMEM_DTYPE_NVFP4}};
+    } alias[] = {{"fp16", IMPMEM_DTYPE_F16},
+                 {"E4M3", IMPMEM_DTYPE_FP8_E4M3},
+                 {"FP8_E4M3", IMPMEM_DTYPE_FP8_E4M3},
+                 {"e5m2", IMPMEM_DTYPE_FP8_E5M2},
+                 {"NvFp4", IMPMEM_DTYPE_NVFP4}};
     for (size_t i = 0; i < sizeof alias / sizeof alias[0]; i++) {
         assert_int_equal(impmem_dtype_parse(alias[i].text, &out), IMPMEM_OK);
         assert_int_equal(out, alias[i].dtype);
@@ -116,15 +120,22 @@ static void a_kv_block_refuses_what_it_cannot_mean(void **state)
     (void)state;
     uint64_t bytes = 77;
     impmem_layer_shape layer = {IMPMEM_LAYER_FULL, 8, 24, 24, 0, 0};
-    assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_NVFP4, IMPMEM_DTYPE_F16, 16, &bytes), IMPMEM_ERR_BAD_VALUE);
-    assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_NVFP4, 16, &bytes), IMPMEM_ERR_BAD_VALUE);
-    assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 0, &bytes), IMPMEM_ERR_BAD_VALUE);
-    assert_int_equal(impmem_size_kv_block_layer(NULL, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 16, &bytes), IMPMEM_ERR_INVALID_ARGUMENT);
-    assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 16, NULL), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_NVFP4, IMPMEM_DTYPE_F16, 16, &bytes),
+                     IMPMEM_ERR_BAD_VALUE);
+    assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_NVFP4, 16, &bytes),
+                     IMPMEM_ERR_BAD_VALUE);
+    assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 0, &bytes),
+                     IMPMEM_ERR_BAD_VALUE);
+    assert_int_equal(impmem_size_kv_block_layer(NULL, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 16, &bytes),
+                     IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 16, NULL),
+                     IMPMEM_ERR_INVALID_ARGUMENT);
     layer.kind = 5;
-    assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 16, &bytes), IMPMEM_ERR_BAD_VALUE);
+    assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 16, &bytes),
+                     IMPMEM_ERR_BAD_VALUE);
     layer = (impmem_layer_shape){IMPMEM_LAYER_FULL, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0, 0};
-    assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_F32, IMPMEM_DTYPE_F32, 16, &bytes), IMPMEM_ERR_OVERFLOW);
+    assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_F32, IMPMEM_DTYPE_F32, 16, &bytes),
+                     IMPMEM_ERR_OVERFLOW);
     assert_int_equal(bytes, 77);
 }
 
@@ -158,10 +169,10 @@ static void a_sequence_needs_whole_blocks_and_windows_one_more(void **state)
     assert_int_equal(per_sequence(4097, 16, 0, 0), 257);
     assert_int_equal(per_sequence(1, 256, 0, 0), 1);
     assert_int_equal(per_sequence(0, 16, 0, 0), 0);
-    assert_int_equal(per_sequence(131072, 16, 1024, 0), 65);   /* 1024 / 16 + 1 */
+    assert_int_equal(per_sequence(131072, 16, 1024, 0), 65); /* 1024 / 16 + 1 */
     assert_int_equal(per_sequence(131072, 16, 512, 512), 65);
-    assert_int_equal(per_sequence(131072, 16, 1000, 1), 64);   /* ceil(1001 / 16) = 63, + 1 */
-    assert_int_equal(per_sequence(1024, 16, 1024, 4096), 64);  /* never more than the sequence itself */
+    assert_int_equal(per_sequence(131072, 16, 1000, 1), 64);  /* ceil(1001 / 16) = 63, + 1 */
+    assert_int_equal(per_sequence(1024, 16, 1024, 4096), 64); /* never more than the sequence itself */
     assert_int_equal(per_sequence(UINT32_MAX, 16, UINT32_MAX, UINT32_MAX), UINT64_C(1) << 28);
     uint64_t blocks = 77;
     assert_int_equal(impmem_size_blocks_per_sequence(1, 0, 0, 0, &blocks), IMPMEM_ERR_BAD_VALUE);
@@ -169,7 +180,8 @@ static void a_sequence_needs_whole_blocks_and_windows_one_more(void **state)
     assert_int_equal(blocks, 77);
 }
 
-/* 60 layers: 50 with a window of 1024 (16 heads of 256), 10 full (4 heads of 512), 131,072 tokens in bf16: 10 GiB + 0.78 GiB. */
+/* 60 layers: 50 with a window of 1024 (16 heads of 256), 10 full (4 heads of 512), 131,072 tokens in bf16: 10 GiB + 0.78
+ * GiB. */
 static void a_mostly_windowed_model_takes_a_tenth(void **state)
 {
     (void)state;
