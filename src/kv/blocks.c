@@ -23,7 +23,10 @@ static void grow(impmem_kv *kv, uint32_t group, uint64_t want)
     impmem_block_pool_stats before, after;
     impmem_block_pool_query(g->pool, &before);
     uint64_t room = before.max_blocks - before.total_blocks;
-    if (!room) return;
+    if (!room) {
+        g->growth_refused = 1;
+        return;
+    }
     uint64_t step = before.max_blocks / 64 > want ? before.max_blocks / 64 : want;
     if (step > room) step = room;
     impmem_status st = impmem_block_pool_grow(g->pool, (uint32_t)(before.total_blocks + step), NULL);
@@ -55,14 +58,29 @@ impmem_status impmem__kv_ensure(impmem_kv *kv, uint32_t group, uint64_t gain, ui
     return unpromised(kv, group) + gain >= spend ? IMPMEM_OK : IMPMEM_ERR_CAPACITY;
 }
 
+/* Asks the pool, and makes it have a free block if it has none. */
+static void find_free(impmem_kv *kv, uint32_t group)
+{
+    impmem__kv_group *g = &kv->group[group];
+    g->known_free = impmem__kv_free_blocks(kv, group);
+    if (g->known_free) return;
+    if (!g->growth_refused) {
+        grow(kv, group, 1);
+        g->known_free = impmem__kv_free_blocks(kv, group);
+    }
+    if (!g->known_free && !group && kv->oldest) {
+        impmem__kv_evict_oldest(kv);
+        g->known_free = 1;
+    }
+}
+
 impmem_status impmem__kv_take(impmem_kv *kv, uint32_t group, uint64_t owner, impmem_block_ref *out)
 {
     impmem__kv_group *g = &kv->group[group];
-    if (!impmem__kv_free_blocks(kv, group)) {
-        if (!g->growth_refused) grow(kv, group, 1);
-        if (!group && kv->oldest && !impmem__kv_free_blocks(kv, group)) impmem__kv_evict_oldest(kv);
-    }
-    return impmem_block_take(g->pool, IMPMEM_HOLDER_SEQUENCE, owner, out);
+    if (!g->known_free) find_free(kv, group);
+    impmem_status st = impmem_block_take(g->pool, IMPMEM_HOLDER_SEQUENCE, owner, out);
+    g->known_free = st ? 0 : g->known_free - (g->known_free > 0);
+    return st;
 }
 
 void impmem__kv_drop(impmem_kv *kv, uint32_t group, impmem_block_ref *ref)

@@ -66,6 +66,7 @@ void impmem__kv_evict_oldest(impmem_kv *kv)
     impmem__kv_entry *entry = &kv->entry[at];
     uint32_t block = impmem_block_id(kv->group[0].pool, entry->ref);
     list_remove(kv, at);
+    __builtin_prefetch(&kv->entry[kv->oldest]);
     uint32_t *link = &kv->bucket[entry->hash & kv->bucket_mask];
     while (*link != at) link = &kv->entry[*link].next;
     *link = entry->next;
