@@ -160,7 +160,8 @@ uint64_t impmem_ledger_journal_balance(const impmem_ledger *ledger, impmem_accou
 uint64_t impmem_ledger_journal_line_balance(const impmem_ledger *ledger, impmem_line_id line);
 
 /* A text file, one record a line, with a header that names the format version and the opening balances, and a checksum
- * line at the end. Format in docs/journal.md. */
+ * line at the end. Format in docs/journal.md. `write` is called without the ledger's lock; when the ring meanwhile dropped a
+ * record that the header promised, the answer is BUSY: write again. Else what `write` returned. */
 IMPMEM_NODISCARD impmem_status impmem_ledger_journal_write(const impmem_ledger *ledger, impmem_write_fn write, void *context);
 
 /* What a journal file says. The caller's callback gets each record in order; opening balances come first.

@@ -197,6 +197,7 @@ static bool a_fixed_region_does_not_grow(impmem__suite *s)
 typedef struct worker {
     impmem_backend *backend;
     uint64_t bytes;
+    impmem_region *region; /* what a failed release left: the runner tries again */
     impmem_status status;
 } worker;
 
@@ -205,22 +206,23 @@ static void *acquire_and_release(void *context)
     worker *w = context;
     for (uint32_t i = 0; i < 50 && !w->status; i++) {
         impmem_acquire_info info = IMPMEM_ACQUIRE_INFO_INIT;
-        impmem_region *region = NULL;
         info.line = IMPMEM__SUITE_LINE;
         info.bytes = w->bytes;
-        w->status = impmem_backend_acquire(w->backend, &info, &region, NULL);
-        w->status = impmem_first_error(w->status, impmem_backend_release(&region, NULL));
+        w->status = impmem_backend_acquire(w->backend, &info, &w->region, NULL);
+        w->status = impmem_first_error(w->status, impmem_backend_release(&w->region, NULL));
     }
     return NULL;
 }
 
 static bool two_threads_may_call_at_once(impmem__suite *s)
 {
-    worker other = {s->backend, s->granule, IMPMEM_OK}, mine = other;
+    worker other = {s->backend, s->granule, NULL, IMPMEM_OK}, mine = other;
     pthread_t thread;
     IMPMEM__EXPECT(s, pthread_create(&thread, NULL, acquire_and_release, &other) == 0, "no thread for the check");
     (void)acquire_and_release(&mine);
     (void)pthread_join(thread, NULL);
+    s->region[0] = mine.region;
+    s->region[1] = other.region;
     IMPMEM__EXPECT_STATUS(s, impmem_first_error(mine.status, other.status), IMPMEM_OK);
     return impmem__suite_balanced(s);
 }
