@@ -1,110 +1,14 @@
 /* cmd_plan.c - `impmem plan`: a model file and a load in, a plan or its failure out. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "command.h"
-#include "impmem/bytes.h"
 #include "plan_verb.h"
-#include "profile.h"
 
-/* The engine's own buffers: the reference engine's, then those of --line, with ids that follow. */
-static int collect_demands(const plan_flags *flags, const impmem_model_shape *shape, impmem_demand *demands,
-                           uint32_t *out_n)
+static int answer(const plan_prepared *prepared)
 {
-    uint32_t n = 0;
-    impmem_line_id next = IMPMEM_LINE_USER;
-    if (!flags->no_workspaces) {
-        impmem_status st = impmem_reference_demands(shape, demands, IMPMEM_PLAN_MAX_DEMANDS, &n);
-        if (st) {
-            command_complain(
-                "%s: the reference engine's workspaces can't be sized: %s; --workspaces none plans without them",
-                flags->model_path, impmem_status_message(st));
-            return COMMAND_FILE;
-        }
-    }
-    for (uint32_t i = 0; i < n; i++)
-        if (demands[i].id >= next) next = demands[i].id + 1;
-    for (uint32_t i = 0; i < flags->n_lines; i++) {
-        if (n == IMPMEM_PLAN_MAX_DEMANDS)
-            command_bad_usage("--line: %u lines beside the reference workspaces are too many; expected at most %u in all",
-                              flags->n_lines, IMPMEM_PLAN_MAX_DEMANDS);
-        impmem_demand *demand = &demands[n++];
-        memset(demand, 0, sizeof *demand);
-        demand->id = next++;
-        demand->tier = flags->line[i].tier;
-        demand->bytes = flags->line[i].bytes;
-        snprintf(demand->name, sizeof demand->name, "%s", flags->line[i].name);
-        snprintf(demand->how, sizeof demand->how, "--line, %" PRIu64 " bytes", flags->line[i].bytes);
-    }
-    *out_n = n;
-    return COMMAND_DONE;
-}
-
-static impmem_plan_input make_input(const plan_question *question, const impmem_demand *demands, uint32_t n_demands)
-{
-    const plan_flags *flags = question->flags;
-    impmem_plan_input input = IMPMEM_PLAN_INPUT_INIT;
-    input.model = impmem_model_shape_of(question->model);
-    input.budget_bytes = flags->budget_bytes;
-    input.max_batch = flags->max_batch;
-    input.max_seq_tokens = flags->max_seq_tokens;
-    input.block_tokens = flags->block_tokens;
-    input.prefill_tokens = flags->prefill_tokens;
-    input.kv_dtype_k = flags->kv_dtype_k;
-    input.kv_dtype_v = flags->kv_dtype_v;
-    input.promised_kv_tokens = flags->promised_kv_tokens;
-    input.prefix_cache_tokens = flags->prefix_cache_tokens;
-    input.demand = demands;
-    input.n_demands = n_demands;
-    impmem_plan_input_use_profile(&input, question->profile);
-    if (flags->granule_bytes) input.granule_bytes = flags->granule_bytes;
-    return input;
-}
-
-/* What can't be planned whatever the flags say. */
-static int check_model(const plan_flags *flags, const impmem_model *model)
-{
-    const impmem_model_shape *shape = impmem_model_shape_of(model);
-    impmem_error why = IMPMEM_ERROR_INIT;
-    if (shape->weight_source == IMPMEM_SOURCE_UNKNOWN || shape->weight_bytes == 0) {
-        command_complain("%s: the file holds no tensors (a vocabulary only?); expected a model with weights",
-                         flags->model_path);
-        return COMMAND_FILE;
-    }
-    if (impmem_shape_check(shape, &why)) {
-        command_complain("%s: %s: %s", flags->model_path, why.subject, why.message);
-        return COMMAND_FILE;
-    }
-    if (!flags->max_seq_tokens && !shape->trained_context)
-        command_bad_usage("plan: %s does not tell its trained context; expected --max-seq-len N", flags->model_path);
-    return COMMAND_DONE;
-}
-
-/* The planner takes the input for nonsense. It is the model's fault when the smallest load of it is nonsense too. */
-static int refuse_input(const plan_question *question, const impmem_plan_input *input, const impmem_error *why)
-{
-    impmem_plan_input smallest = IMPMEM_PLAN_INPUT_INIT;
-    smallest.model = input->model;
-    smallest.max_seq_tokens = 1;
-    smallest.granule_bytes = input->granule_bytes;
+    const plan_question *question = &prepared->question;
     impmem_plan plan = IMPMEM_PLAN_INIT;
     impmem_plan_failure failure = IMPMEM_PLAN_FAILURE_INIT;
-    impmem_status st = impmem_plan_memory_only(&smallest, &plan, &failure);
-    if (st == IMPMEM_OK || st == IMPMEM_ERR_DOES_NOT_FIT) {
-        command_complain("plan: %s", why->message);
-        return COMMAND_USAGE;
-    }
-    command_complain("%s: %s", question->flags->model_path, failure.why.message);
-    return COMMAND_FILE;
-}
-
-static int answer(const plan_question *question, const impmem_plan_input *input)
-{
-    impmem_plan plan = IMPMEM_PLAN_INIT;
-    impmem_plan_failure failure = IMPMEM_PLAN_FAILURE_INIT;
-    impmem_status st = impmem_plan_memory(input, &plan, &failure);
-    if (st && st != IMPMEM_ERR_DOES_NOT_FIT) return refuse_input(question, input, &failure.why);
+    impmem_status st = impmem_plan_memory(&prepared->input, &plan, &failure);
+    if (st && st != IMPMEM_ERR_DOES_NOT_FIT) return plan_refuse_input(prepared, &failure.why);
     bool fits = st == IMPMEM_OK;
     plan_opening opening;
     bool opened = fits && question->flags->open;
@@ -119,35 +23,14 @@ static int answer(const plan_question *question, const impmem_plan_input *input)
     return command_finish_output(yes ? COMMAND_DONE : COMMAND_NO);
 }
 
-static int plan_model(const plan_flags *flags, const impmem_device_profile *profile, const impmem_model *model)
-{
-    int code = check_model(flags, model);
-    if (code) return code;
-    impmem_demand demands[IMPMEM_PLAN_MAX_DEMANDS];
-    uint32_t n_demands = 0;
-    code = collect_demands(flags, impmem_model_shape_of(model), demands, &n_demands);
-    if (code) return code;
-    plan_question question = {flags, model, profile};
-    impmem_plan_input input = make_input(&question, demands, n_demands);
-    return answer(&question, &input);
-}
-
 int command_plan(int argc, char **argv)
 {
     plan_flags flags;
     plan_flags_parse(argc, argv, &flags);
-    impmem_device_profile profile = *impmem_device_profile_at(0);
-    if (flags.profile_name) {
-        int code = profile_load(flags.profile_name, &profile);
-        if (code) return code;
-    }
-    impmem_error why = IMPMEM_ERROR_INIT;
-    impmem_model *model = NULL;
-    if (impmem_model_read(flags.model_path, &model, &why)) {
-        command_complain_file(flags.model_path, &why);
-        return COMMAND_FILE;
-    }
-    int code = plan_model(&flags, &profile, model);
-    impmem_model_destroy(model);
+    plan_prepared prepared;
+    int code = plan_prepare(&flags, &prepared);
+    if (code) return code;
+    code = answer(&prepared);
+    plan_prepared_close(&prepared);
     return code;
 }

@@ -1,4 +1,4 @@
-/* plan_verb.h - what the files of `impmem plan` share. */
+/* plan_verb.h - what the files of `impmem plan` share, and what other verbs that plan use of it. */
 #ifndef IMPMEM_COMMAND_PLAN_VERB_H
 #define IMPMEM_COMMAND_PLAN_VERB_H
 
@@ -35,7 +35,64 @@ typedef struct plan_question {
     const impmem_device_profile *profile;
 } plan_question;
 
+/* The flags that say what to plan, for every verb that plans: keys, and the rows of their options table (groups 1 and 2). */
+enum {
+    PLAN_KEY_BUDGET = 0x200,
+    PLAN_KEY_BATCH,
+    PLAN_KEY_CONTEXT,
+    PLAN_KEY_KV_DTYPE,
+    PLAN_KEY_BLOCK,
+    PLAN_KEY_PREFILL,
+    PLAN_KEY_PROMISED,
+    PLAN_KEY_PREFIX,
+    PLAN_KEY_PROFILE,
+    PLAN_KEY_WORKSPACES,
+    PLAN_KEY_LINE,
+    PLAN_KEY_GRANULE,
+    PLAN_KEY_JSON,
+    PLAN_KEY_OPEN
+};
+/* clang-format off */
+#define PLAN_FLAG_ROWS                                                                                                    \
+    {0, 0, 0, 0, "The load:", 1},                                                                                         \
+    {"budget", PLAN_KEY_BUDGET, "SIZE", 0, "device memory to plan in: 24GiB, 512MiB or bytes (required)", 1},             \
+    {"max-batch", PLAN_KEY_BATCH, "N", 0, "sequences at once (1)", 1},                                                    \
+    {"max-seq-len", PLAN_KEY_CONTEXT, "N", 0, "tokens of one sequence (the model's trained context)", 1},                 \
+    {"kv-dtype", PLAN_KEY_KV_DTYPE, "T|K,V", 0, "element type of the KV cache, or of K and V (f16)", 1},                  \
+    {"block-size", PLAN_KEY_BLOCK, "N", 0, "tokens of a KV block, a multiple of 16 from 16 to 256 (16)", 1},              \
+    {"prefill-tokens", PLAN_KEY_PREFILL, "N", 0, "largest prefill batch (the smaller of the context and 4096)", 1},       \
+    {"promised-kv-tokens", PLAN_KEY_PROMISED, "N", 0,                                                                     \
+     "smallest KV load that must fit, in tokens over all sequences (all)", 1},                                            \
+    {"prefix-cache-tokens", PLAN_KEY_PREFIX, "N", 0, "room for cached prefixes, granted from what is left (0)", 1},       \
+    {0, 0, 0, 0, "The device and the engine:", 2},                                                                        \
+    {"device-profile", PLAN_KEY_PROFILE, "FILE|NAME", 0,                                                                  \
+     "what the device itself takes: a JSON file or a known device (default)", 2},                                         \
+    {"granule", PLAN_KEY_GRANULE, "SIZE", 0, "unit of physical memory, a power of two from 256 on (the profile's)", 2},   \
+    {"workspaces", PLAN_KEY_WORKSPACES, "KIND", 0, "the engine's own buffers: reference, or none (reference)", 2},        \
+    {"line", PLAN_KEY_LINE, "NAME=TIER:SIZE", 0,                                                                          \
+     "one more buffer of the engine; TIER is model, engine, scratch, staging, pinned or charge; may be repeated", 2}
+/* clang-format on */
+
+/* False: the key is none of these. Takes --json and the MODEL argument too. */
+bool plan_flags_take(plan_flags *flags, int key, char *argument);
+/* Leaves with COMMAND_USAGE when MODEL or --budget is missing. */
+void plan_flags_require(const plan_flags *flags, const char *verb);
 void plan_flags_parse(int argc, char **argv, plan_flags *out);
+
+/* The planner's input for these flags, and what it points at. */
+typedef struct plan_prepared {
+    plan_question question;
+    impmem_device_profile profile;
+    impmem_model *model;
+    impmem_demand demand[IMPMEM_PLAN_MAX_DEMANDS];
+    impmem_plan_input input;
+} plan_prepared;
+
+/* Reads model and profile. COMMAND_DONE, or a complaint was made and nothing is open. `flags` must outlive it. */
+int plan_prepare(const plan_flags *flags, plan_prepared *out);
+void plan_prepared_close(plan_prepared *prepared);
+/* The planner found the input to be nonsense: complains of the model or of the flags, whichever is to blame. */
+int plan_refuse_input(const plan_prepared *prepared, const impmem_error *why);
 
 /* The outcome of opening the plan on the fake backend: one row a plan line. */
 typedef struct plan_opening_row {

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "../../../tools/impmem/plan_devices.c"
 #include "../../../tools/impmem/plan_open.c"
 #include "impmem/bytes.h"
 
