@@ -230,6 +230,7 @@ static inline bytes finish(gguf *g)
     }
     drop(&g->keys);
     drop(&g->infos);
+    memset(g, 0, sizeof *g);
     return out;
 }
 
