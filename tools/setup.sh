@@ -29,8 +29,7 @@ if [ "$ci" = 1 ]; then
 clang|second compiler: warnings, diagnostics of the compile-fail tests, fuzzing
 libclang-rt-dev|the run-time libraries of clang's sanitizers and fuzzer
 clang-tidy|static checks
-clang-format|the format gate
-valgrind|memory checks of the plain build"
+clang-format|the format gate"
 fi
 
 missing=()
