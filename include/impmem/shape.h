@@ -25,8 +25,19 @@ typedef enum impmem_layer_kind {
     IMPMEM_LAYER_FULL = 1,         /* every token of the context */
     IMPMEM_LAYER_WINDOW = 2,       /* the last window_tokens (sliding window), or the current chunk (chunked attention) */
     IMPMEM_LAYER_LATENT = 3,       /* MLA: k_dim = kv_lora_rank + rope dim stored once per token, kv_heads 1, v_dim 0 */
-    IMPMEM_LAYER_SHARED = 4        /* reuses the KV of layer shared_with: no KV of its own */
+    IMPMEM_LAYER_SHARED = 4,       /* reuses the KV of layer shared_with: no KV of its own */
+    IMPMEM_LAYER_CROSS = 5         /* cross-attention over cross_tokens of another input (an image), per sequence */
 } impmem_layer_kind;
+
+/* State that a layer keeps per sequence whatever its length; beside attention or instead of it. */
+typedef enum impmem_recurrent_kind {
+    IMPMEM_RECURRENT_NONE = 0,
+    IMPMEM_RECURRENT_MAMBA = 1, /* convolution over d_inner channels, state d_inner x d_state */
+    IMPMEM_RECURRENT_MAMBA2 =
+        2, /* convolution over d_inner + 2 x groups x d_state channels, state heads x head_dim x d_state */
+    IMPMEM_RECURRENT_DELTA_NET = 3, /* gated delta net: the same figures with key and value heads */
+    IMPMEM_RECURRENT_SHORT_CONV = 4 /* a short convolution only */
+} impmem_recurrent_kind;
 
 typedef struct impmem_layer_shape {
     uint32_t kind; /* impmem_layer_kind */
@@ -34,7 +45,13 @@ typedef struct impmem_layer_shape {
     uint32_t k_dim; /* elements of K per head */
     uint32_t v_dim; /* elements of V per head; 0 when V is not stored */
     uint32_t window_tokens;
-    uint32_t shared_with; /* layer index */
+    uint32_t shared_with;    /* layer index */
+    uint32_t index_dim;      /* elements of a sparse-attention indexer's key per token, kept beside the KV; 0 = none */
+    uint32_t cross_tokens;   /* of a CROSS layer */
+    uint32_t recurrent;      /* impmem_recurrent_kind */
+    uint32_t conv_kernel;    /* width of the convolution, d_conv */
+    uint32_t conv_channels;  /* channels that pass the convolution */
+    uint64_t state_elements; /* of the state matrix, all heads */
 } impmem_layer_shape;
 
 typedef enum impmem_source {
@@ -64,16 +81,29 @@ typedef struct impmem_model_shape {
     uint64_t n_tensors;               /* 0 = unknown */
     uint64_t largest_weight_elements; /* as stored (packed formats count packed units); 0 = unknown */
     impmem_source weight_source;
+    uint64_t embedding_bytes; /* of weight_bytes, the input embedding; 0 = unknown */
+    uint64_t output_bytes;    /* of weight_bytes, the output head; 0 = tied to the embedding or unknown */
+    uint32_t tied_embeddings; /* 1: the output head is the embedding */
+    uint32_t draft_layers;    /* multi-token-prediction layers that the weights hold beyond n_layers */
+    /* Vision tower; all 0 without one. */
+    uint64_t vision_weight_bytes; /* part of weight_bytes when they are in the same files, else apart: see vision_apart */
+    uint32_t vision_apart;        /* 1: weight_bytes does not hold them */
+    uint32_t vision_image_size;   /* pixels a side */
+    uint32_t vision_tokens;       /* of one image at full size, after merging */
+    uint32_t vision_layers, vision_d_model, vision_heads;
     impmem_layer_shape layer[IMPMEM_MAX_LAYERS];
 } impmem_model_shape;
 
+#define IMPMEM_LAYER_SHAPE_INIT                                                                                            \
+    {                                                                                                                      \
+        IMPMEM_LAYER_NO_ATTENTION, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                         \
+    }
 #define IMPMEM_MODEL_SHAPE_INIT                                                                                            \
     {                                                                                                                      \
-        sizeof(impmem_model_shape), 1, "", "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, IMPMEM_SOURCE_UNKNOWN,         \
+        sizeof(impmem_model_shape), 1, "", "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, IMPMEM_SOURCE_UNKNOWN, 0, 0,   \
+            0, 0, 0, 0, 0, 0, 0, 0, 0,                                                                                     \
         {                                                                                                                  \
-            {                                                                                                              \
-                0, 0, 0, 0, 0, 0                                                                                           \
-            }                                                                                                              \
+            IMPMEM_LAYER_SHAPE_INIT                                                                                        \
         }                                                                                                                  \
     }
 

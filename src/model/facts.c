@@ -426,12 +426,15 @@ impmem_status impmem__shape_fill(impmem__reading *reading)
         if (facts->kv_heads[i] == 0) continue;
         if (facts->latent) {
             uint64_t row = (uint64_t)facts->kv_lora + facts->rope_dim;
-            *layer = (impmem_layer_shape){IMPMEM_LAYER_LATENT, 1, (uint32_t)row, 0, 0, 0};
+            *layer = (impmem_layer_shape){.kind = IMPMEM_LAYER_LATENT, .kv_heads = 1, .k_dim = (uint32_t)row};
             continue;
         }
         uint32_t kind = facts->windowed[i] ? IMPMEM_LAYER_WINDOW : IMPMEM_LAYER_FULL;
-        *layer = (impmem_layer_shape){
-            kind, facts->kv_heads[i], facts->k_dim[i], facts->v_dim[i], facts->windowed[i] ? facts->window : 0, 0};
+        *layer = (impmem_layer_shape){.kind = kind,
+                                      .kv_heads = facts->kv_heads[i],
+                                      .k_dim = facts->k_dim[i],
+                                      .v_dim = facts->v_dim[i],
+                                      .window_tokens = facts->windowed[i] ? facts->window : 0};
         if (i < first_shared) continue;
         uint32_t with = sharer_of(facts, i, first_shared);
         if (with == n) {

@@ -13,7 +13,8 @@ impmem_status impmem_shape_uniform_attention(impmem_model_shape *shape, uint32_t
     if (n_layers == 0 || n_layers > IMPMEM_MAX_LAYERS) return IMPMEM_ERR_BAD_VALUE;
     shape->n_layers = n_layers;
     for (uint32_t i = 0; i < n_layers; i++)
-        shape->layer[i] = (impmem_layer_shape){IMPMEM_LAYER_FULL, kv_heads, k_dim, v_dim, 0, 0};
+        shape->layer[i] = (impmem_layer_shape){
+            .kind = IMPMEM_LAYER_FULL, .kv_heads = kv_heads, .k_dim = k_dim, .v_dim = v_dim};
     return IMPMEM_OK;
 }
 

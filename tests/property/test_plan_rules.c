@@ -58,7 +58,7 @@ static void random_shape(uint64_t *seed)
     for (uint32_t i = 0; i < layers; i++) {
         if (style == 1 && i % 4 != 3) window_layers(&w.shape, i, i + 1, 1024);
         if (style == 2 && below(seed, 2)) window_layers(&w.shape, i, i + 1, 128u << below(seed, 4));
-        if (style == 3) w.shape.layer[i] = (impmem_layer_shape){IMPMEM_LAYER_LATENT, 1, 576, 0, 0, 0};
+        if (style == 3) w.shape.layer[i] = (impmem_layer_shape){.kind = IMPMEM_LAYER_LATENT, .kv_heads = 1, .k_dim = 576};
         if (style == 4 && i > 0 && below(seed, 3) == 0) w.shape.layer[i].kind = IMPMEM_LAYER_NO_ATTENTION;
     }
     w.shape.weight_bytes = next(seed) % (20 * IMPMEM_GIB);

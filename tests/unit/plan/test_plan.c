@@ -200,7 +200,8 @@ static void shared_and_attention_free_layers_cost_nothing(void **state)
     dense_case c;
     dense_case_init(&c, 32607);
     for (uint32_t i = 1; i < 36; i += 3) c.shape.layer[i].kind = IMPMEM_LAYER_NO_ATTENTION;
-    for (uint32_t i = 2; i < 36; i += 3) c.shape.layer[i] = (impmem_layer_shape){IMPMEM_LAYER_SHARED, 0, 0, 0, 0, i - 2};
+    for (uint32_t i = 2; i < 36; i += 3)
+        c.shape.layer[i] = (impmem_layer_shape){.kind = IMPMEM_LAYER_SHARED, .shared_with = i - 2};
     plan_ok(&c.in);
     assert_int_equal(plan.kv_group[0].n_layers, 12);
     assert_int_equal(plan.kv_group[0].block_bytes, 12 * 65536);

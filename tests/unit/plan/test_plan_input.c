@@ -186,7 +186,7 @@ static void sums_beyond_64_bits_are_errors(void **state)
     for (uint32_t i = 0; i < 36; i++) c.shape.layer[i].kv_heads = c.shape.layer[i].k_dim = UINT32_MAX;
     refused(IMPMEM_ERR_OVERFLOW, "layer");
     for (uint32_t i = 0; i < 36; i++)
-        c.shape.layer[i] = (impmem_layer_shape){IMPMEM_LAYER_FULL, 1u << 28, 1u << 28, 0, 0, 0};
+        c.shape.layer[i] = (impmem_layer_shape){.kind = IMPMEM_LAYER_FULL, .kv_heads = 1u << 28, .k_dim = 1u << 28};
     refused(IMPMEM_ERR_OVERFLOW, "layer");
     c.in.prefix_cache_tokens = UINT64_MAX;
     refused(IMPMEM_ERR_BAD_VALUE, "blocks");

@@ -133,7 +133,8 @@ static void a_kv_block_refuses_what_it_cannot_mean(void **state)
     layer.kind = 5;
     assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 16, &bytes),
                      IMPMEM_ERR_BAD_VALUE);
-    layer = (impmem_layer_shape){IMPMEM_LAYER_FULL, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0, 0};
+    layer = (impmem_layer_shape){
+        .kind = IMPMEM_LAYER_FULL, .kv_heads = UINT32_MAX, .k_dim = UINT32_MAX, .v_dim = UINT32_MAX};
     assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_F32, IMPMEM_DTYPE_F32, 16, &bytes),
                      IMPMEM_ERR_OVERFLOW);
     assert_int_equal(bytes, 77);
@@ -150,7 +151,7 @@ static void sizes_do_not_wrap_round_31_and_32_bits(void **state)
             if (elements > UINT32_MAX) continue;
             impmem_layer_shape layer = {IMPMEM_LAYER_FULL, 1, (uint32_t)elements, 0, 0, 0};
             assert_true(block(layer, IMPMEM_DTYPE_FP8_E4M3, IMPMEM_DTYPE_F16, 16) == elements << 4);
-            layer = (impmem_layer_shape){IMPMEM_LAYER_FULL, (uint32_t)elements, 1, 1, 0, 0};
+            layer = (impmem_layer_shape){.kind = IMPMEM_LAYER_FULL, .kv_heads = (uint32_t)elements, .k_dim = 1, .v_dim = 1};
             assert_true(block(layer, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 16) == elements << 6);
         }
 }
@@ -264,9 +265,9 @@ static void a_shape_that_contradicts_itself_is_refused_by_field(void **state)
     check_refused(s, "layer[0].window_tokens");
     s->layer[1].kind = IMPMEM_LAYER_LATENT;
     check_refused(s, "layer[1].kv_heads");
-    s->layer[1] = (impmem_layer_shape){IMPMEM_LAYER_LATENT, 1, 576, 64, 0, 0};
+    s->layer[1] = (impmem_layer_shape){.kind = IMPMEM_LAYER_LATENT, .kv_heads = 1, .k_dim = 576, .v_dim = 64};
     check_refused(s, "layer[1].v_dim");
-    s->layer[5] = (impmem_layer_shape){IMPMEM_LAYER_SHARED, 0, 0, 0, 0, 5};
+    s->layer[5] = (impmem_layer_shape){.kind = IMPMEM_LAYER_SHARED, .shared_with = 5};
     check_refused(s, "layer[5].shared_with");
     s->layer[5].kind = s->layer[6].kind = IMPMEM_LAYER_SHARED;
     s->layer[6].shared_with = 5;
