@@ -30,10 +30,17 @@ IMPMEM_NODISCARD impmem_status impmem_arena_open(impmem_region *region, impmem_t
 /* NULL is fine. Stales every span. */
 void impmem_arena_close(impmem_arena **arena);
 
-/* `bytes` > 0; alignment a power of two, 0 = 256. `line` gets the live bytes (padding included); IMPMEM_NO_LINE = the region's
- * own line. A region that was acquired with shares holds each of its lines to its share: LINE_EXCEEDED, and UNPLANNED for a
- * line that has none. EXHAUSTED when the region is full; ERR_STATE when the arena is of the other tier; over a growable region
- * also what impmem_region_commit can return. On failure nothing changed. */
+/* `bytes` > 0; alignment a power of two, 0 = 256. A take occupies the padding in front of it and its bytes rounded up to
+ * its alignment, though to no more than 256, nor past the end of the region or of the line's share: so takes at the
+ * usual alignment cost their size rounded up to 256, whoever takes next, and lines planned that way never pay for each
+ * other.
+ *
+ * `line` gets the live bytes (padding included); IMPMEM_NO_LINE = the region's own line. A region that was acquired with
+ * shares holds each of its lines to its share: LINE_EXCEEDED, and UNPLANNED for a line that has none. Without shares the
+ * region's own line is the only one; UNPLANNED for any other. Over a region on no line of the plan, unplanned lines may
+ * be named and count as its own. EXHAUSTED when the region is full; ERR_STATE when the arena is of the other tier; over
+ * a growable region also what impmem_region_commit_range can return. On failure nothing changed, except that what a
+ * growable region had committed by then stays committed. */
 IMPMEM_NODISCARD impmem_status impmem_arena_take_model(impmem_arena *arena, impmem_line_id line, uint64_t bytes,
                                                        uint64_t alignment, impmem_model_span *out);
 IMPMEM_NODISCARD impmem_status impmem_arena_take_engine(impmem_arena *arena, impmem_line_id line, uint64_t bytes,

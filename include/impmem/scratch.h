@@ -29,13 +29,16 @@ typedef struct impmem_scratch_mark {
     uint32_t scratch_;
 } impmem_scratch_mark;
 
-/* Over a whole fixed region, or a growable one (then all of it is committed here). BUSY, INVALID_ARGUMENT, OUT_OF_HOST_MEMORY. */
+/* Over a whole fixed region, or a growable one (then all of it is committed here). BUSY, INVALID_ARGUMENT,
+ * OUT_OF_HOST_MEMORY, BUDGET_EXCEEDED, SERVING, CAPTURING and what impmem_region_commit returns. */
 IMPMEM_NODISCARD impmem_status impmem_scratch_open(impmem_region *region, impmem_scratch **out, impmem_error *why);
 /* NULL is fine. LIVE_HOLDERS while a mark is open. */
 IMPMEM_NODISCARD impmem_status impmem_scratch_close(impmem_scratch **scratch, impmem_error *why);
 
 impmem_scratch_mark impmem_scratch_push(impmem_scratch *scratch);
-/* bytes > 0; alignment a power of two, 0 = 256. EXHAUSTED is counted and changes nothing; ERR_STATE without an open mark. */
+/* bytes > 0; alignment a power of two, 0 = 256. A take starts at the next address of its alignment and ends where its bytes
+ * end. EXHAUSTED is counted and changes nothing; ERR_STATE without an open mark. The span is stale once the mark that was
+ * innermost here is popped. */
 IMPMEM_NODISCARD impmem_status impmem_scratch_take(impmem_scratch *scratch, uint64_t bytes, uint64_t alignment,
                                                    impmem_scratch_span *out);
 /* Rewinds to the mark. ORDER: not the innermost, or popped already. FOREIGN: another stack's mark. */
@@ -52,7 +55,8 @@ typedef struct impmem_scratch_stats {
 } impmem_scratch_stats;
 void impmem_scratch_query(const impmem_scratch *scratch, impmem_scratch_stats *out);
 
-/* gcc and clang: pops when the enclosing block is left. The status is lost: for application code, never used by the library. */
+/* gcc and clang: pops when the enclosing block is left. The status is lost: for application code, never used by the
+ * library. */
 #if defined(__GNUC__)
 typedef struct impmem_scratch_scope {
     impmem_scratch *scratch;
@@ -63,9 +67,11 @@ static inline void impmem_scratch_scope_leave(impmem_scratch_scope *scope)
     impmem_status ignored = impmem_scratch_pop(scope->scratch, scope->mark);
     (void)ignored;
 }
+/* clang-format off */
 #define IMPMEM_SCRATCH_SCOPE(name, stack)                                                                             \
     __attribute__((cleanup(impmem_scratch_scope_leave), unused)) impmem_scratch_scope name = { (stack),              \
                                                                                                impmem_scratch_push(stack) }
+/* clang-format on */
 #endif
 
 #ifdef __cplusplus

@@ -30,9 +30,10 @@ typedef struct impmem_stable_span {
     void *data_;
     uint64_t bytes_;
     uint64_t region_;     /* region id in the ledger */
-    uint64_t generation_; /* the allocator's seal at the time of the take */
+    uint64_t generation_; /* the allocator's seal of this one view */
 } impmem_stable_span;
 
+/* clang-format off */
 /* Stable spans with their tier in the type: one can't be stored where another belongs. */
 typedef struct impmem_model_span { impmem_stable_span span_; } impmem_model_span;     /* T1: until the model is unloaded */
 typedef struct impmem_engine_span { impmem_stable_span span_; } impmem_engine_span;   /* T2: until the engine closes */
@@ -49,6 +50,7 @@ static inline impmem_stable_span impmem_stable_itself(impmem_stable_span s) { re
 
 static inline void *impmem_stable_data(impmem_stable_span s) { return s.data_; }
 static inline uint64_t impmem_stable_bytes(impmem_stable_span s) { return s.bytes_; }
+/* clang-format on */
 /* Widening: always right. There is no way back. */
 static inline impmem_device_span impmem_device_from_stable(impmem_stable_span s)
 {
@@ -69,9 +71,10 @@ static inline impmem_device_span impmem_device_from_stable(impmem_stable_span s)
 #define IMPMEM_ALIGNOF_(T) _Alignof(T)
 #endif
 
-/* IMPMEM_SPAN_OF(float) declares impmem_float_span (struct), impmem_float_span_from(stable, &out) (INVALID_ARGUMENT when the
- * bytes are no multiple of sizeof(float) or the address is not aligned to _Alignof(float)), _stable (the way back), _data and
- * _count. */
+/* clang-format off */
+/* IMPMEM_SPAN_OF(float) declares impmem_float_span (struct), impmem_float_span_from(stable, &out) (INVALID_ARGUMENT when
+ * the bytes are no multiple of sizeof(float) or the address is not aligned to _Alignof(float)), _stable (the way back),
+ * _data and _count. */
 #define IMPMEM_SPAN_OF(T)                                                                                             \
     typedef struct impmem_##T##_span { impmem_stable_span span_; } impmem_##T##_span;                                 \
     IMPMEM_UNUSED_ static inline IMPMEM_NODISCARD impmem_status impmem_##T##_span_from(impmem_stable_span s,          \
@@ -89,11 +92,12 @@ static inline impmem_device_span impmem_device_from_stable(impmem_stable_span s)
         return s.span_.bytes_ / sizeof(T);                                                                            \
     }                                                                                                                 \
     struct impmem_##T##_span_needs_a_semicolon
+/* clang-format on */
 
-/* IMPMEM_OK while the span is what its allocator handed out and still holds. STALE: reset, popped or dropped since, or its region
- * was released. FORGED: no such region, not a view that the region's allocator minted, or edited since (address, length, region
- * or seal); also a span of an allocator that was closed while its region lives on. Asks the allocator, so it belongs to the
- * thread that owns that one; takes a lock: for debug launches and tests. */
+/* IMPMEM_OK while the span is what its allocator handed out and still holds. STALE: reset, popped or dropped since, or its
+ * region was released. FORGED: no such region, not a view that the region's allocator minted, or edited since (address,
+ * length, region or seal); also a span of an allocator that was closed while its region lives on. Asks the allocator, so it
+ * belongs to the thread that owns that one; takes a lock: for debug launches and tests. */
 IMPMEM_NODISCARD impmem_status impmem_span_check(const impmem_ledger *ledger, impmem_stable_span span);
 
 #ifdef __cplusplus
@@ -101,6 +105,7 @@ IMPMEM_NODISCARD impmem_status impmem_span_check(const impmem_ledger *ledger, im
 #endif
 
 /* impmem_stable(x): widens any tier span to impmem_stable_span. An element span has its own impmem_T_span_stable. */
+/* clang-format off */
 #ifdef __cplusplus
 static inline impmem_stable_span impmem_stable(impmem_model_span s) { return s.span_; }
 static inline impmem_stable_span impmem_stable(impmem_engine_span s) { return s.span_; }
@@ -114,4 +119,5 @@ static inline impmem_stable_span impmem_stable(impmem_stable_span s) { return s;
              impmem_scratch_span: impmem_stable_from_scratch, impmem_block_span: impmem_stable_from_block,            \
              impmem_pinned_span: impmem_stable_from_pinned, impmem_stable_span: impmem_stable_itself)(x)
 #endif
+/* clang-format on */
 #endif

@@ -19,9 +19,10 @@ extern "C" {
 
 typedef struct impmem_staging impmem_staging;
 
-/* `name` is copied, up to 39 bytes. bytes > 0. */
-IMPMEM_NODISCARD impmem_status impmem_staging_open(impmem_ledger *ledger, const char *name, impmem_line_id line, uint64_t bytes,
-                                                   impmem_staging **out, impmem_error *why);
+/* `name` is copied, up to 39 bytes. bytes > 0. PHASE_ORDER, INVALID_ARGUMENT, and what impmem_ledger_host_allocate
+ * returns. */
+IMPMEM_NODISCARD impmem_status impmem_staging_open(impmem_ledger *ledger, const char *name, impmem_line_id line,
+                                                   uint64_t bytes, impmem_staging **out, impmem_error *why);
 void impmem_staging_close(impmem_staging **staging); /* NULL is fine */
 void *impmem_staging_data(const impmem_staging *staging);
 uint64_t impmem_staging_bytes(const impmem_staging *staging);

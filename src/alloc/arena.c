@@ -1,8 +1,8 @@
 /* arena.c - T1 and T2: a bump over one region, reset as a whole.
  *
  * What a take occupies = padding in front of it + its bytes + padding up to its alignment (up to 256 at most). The padding
- * behind makes takes of the usual alignment cost exactly their rounded size, whoever takes next, so that lines in one region
- * never pay for each other's odd ends. It shrinks to nothing where the region or the line's share ends.
+ * behind makes takes of the usual alignment cost exactly their rounded size, whoever takes next, so that lines in one
+ * region never pay for each other's odd ends. It shrinks to nothing where the region or the line's share ends.
  */
 #include <string.h>
 
@@ -124,8 +124,8 @@ void impmem_arena_close(impmem_arena **handle)
     impmem_ledger_host_free(arena->ledger, arena->control_line, IMPMEM_TAG_HOST_CONTROL, arena, arena->object_bytes);
 }
 
-/* NULL when the line has no share here. Without shares the region's own line is the only one; when that is no line of the plan,
- * neither need the taker's be. */
+/* NULL when the line has no share here. Without shares the region's own line is the only one; when that is no line of
+ * the plan, neither need the taker's be. */
 static const share *find_share(impmem_arena *arena, impmem_line_id line)
 {
     for (uint32_t i = 0; i < arena->n_shares; i++) {
@@ -170,8 +170,8 @@ static impmem_status refuse(impmem_arena *arena, uint64_t bytes, uint64_t alignm
     return room < pad || room - pad < bytes ? IMPMEM_ERR_EXHAUSTED : IMPMEM_ERR_LINE_EXCEEDED;
 }
 
-/* Of another line than the last take, at the end of the region or of the line's share, or over a growable region. Apart, so that
- * the usual take calls nothing. */
+/* Of another line than the last take, at the end of the region or of the line's share, or over a growable region. Apart,
+ * so that the usual take calls nothing. */
 __attribute__((noinline)) static impmem_status take_with_care(impmem_arena *arena, impmem_line_id line, uint64_t bytes,
                                                               uint64_t alignment, impmem_stable_span *out)
 {

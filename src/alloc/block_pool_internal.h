@@ -1,8 +1,8 @@
 /* block_pool_internal.h - the tables of a block pool, shared by block_pool.c, block_ref.c and block_inspect.c.
  *
- * Slots are fungible: any slot can hold any reference. A free block always owns exactly one free slot, the one through which
- * it hangs in the stack of free blocks, so a take finds block and slot in the same 32-byte row and touches no other. The
- * slots beyond one per block are the extra ones, in a stack of their own. Two invariants follow, both exact:
+ * Slots are fungible: any slot can hold any reference. A free block always owns exactly one free slot, the one through
+ * which it hangs in the stack of free blocks, so a take finds block and slot in the same 32-byte row and touches no other.
+ * The slots beyond one per block are the extra ones, in a stack of their own. Two invariants follow, both exact:
  *
  *     free blocks       = total - live        (their slots hang in the free stack, or are fresh)
  *     free extra slots  = extra - (references - live)

@@ -46,8 +46,8 @@ static impmem_status pool_reserve(void *self, uint64_t amount)
     return amount > UINT32_MAX ? IMPMEM_ERR_CAPACITY : impmem_block_pool_reserve(self, (uint32_t)amount);
 }
 
-/* Cannot fail for a claim's own promise; with fewer reserved (somebody used take_reserved in between) it gives back nothing,
- * which impmem_block_pool_close then reports. */
+/* Cannot fail for a claim's own promise; with fewer reserved (somebody used take_reserved in between) it gives back
+ * nothing, which impmem_block_pool_close then reports. */
 static void pool_undo(void *self, uint64_t amount)
 {
     impmem_status ignored = impmem_block_pool_unreserve(self, (uint32_t)amount);

@@ -10,7 +10,7 @@
 #include "impmem/backend.h"
 #include "impmem/bytes.h"
 
-/* ---- identity ------------------------------------------------------------------------------------------------------------ */
+/* ---- identity ---------------------------------------------------------------------------------------------------- */
 
 /* The plan line that an allocator's host tables are charged to. */
 static inline impmem_line_id impmem__control_line(impmem_line_id wanted)
@@ -25,7 +25,7 @@ uint32_t impmem__object_tag(const impmem_ledger *ledger, uint32_t pool_id);
  * object's is not taken for one of its own, and too low to wrap. */
 uint64_t impmem__seal_start(const impmem_ledger *ledger, uint32_t pool_id);
 
-/* ---- commitment ---------------------------------------------------------------------------------------------------------- */
+/* ---- commitment -------------------------------------------------------------------------------------------------- */
 
 /* Makes the first `bytes` of a region committed; what is committed above them stays. Nothing to do for a fixed region. */
 impmem_status impmem__region_back(impmem_region *region, uint64_t bytes, impmem_error *why);
@@ -34,7 +34,7 @@ impmem_status impmem__region_back(impmem_region *region, uint64_t bytes, impmem_
  * before. With islands above the prefix nothing is given back, since they can't be told from what was added. */
 void impmem__region_unback(impmem_region *region, uint64_t prefix_before, uint64_t committed_before);
 
-/* ---- live bytes ------------------------------------------------------------------------------------------------------------ */
+/* ---- live bytes -------------------------------------------------------------------------------------------------- */
 
 /* Of a region's own counter, whose one writer is the allocator that is open over the region. */
 static inline uint64_t impmem__live_bytes(const impmem__line_counter *counter)

@@ -28,8 +28,8 @@ struct impmem_scratch {
     impmem_ledger *ledger;
     uint64_t object_bytes;
     impmem_line_id control_line;
-    /* Of the open marks, the outermost at 1; epoch 0 at 0 says that there is none. Two arrays: as pairs they would be stored
-     * and read back in different widths. */
+    /* Of the open marks, the outermost at 1; epoch 0 at 0 says that there is none. Two arrays: as pairs they would be
+     * stored and read back in different widths. */
     uint64_t mark_epoch[IMPMEM_SCRATCH_MAX_DEPTH + 1];
     uint64_t mark_top[IMPMEM_SCRATCH_MAX_DEPTH + 1]; /* of the stack when the mark was pushed */
 };
@@ -122,8 +122,8 @@ impmem_scratch_mark impmem_scratch_push(impmem_scratch *scratch)
     return (impmem_scratch_mark){epoch, depth, scratch->tag};
 }
 
-/* Counts a take that does not fit, and how much would have been in use with it. A sum that wraps is no size that anybody can
- * have: it counts as the largest number. */
+/* Counts a take that does not fit, and how much would have been in use with it. A sum that wraps is no size that anybody
+ * can have: it counts as the largest number. */
 static impmem_status refuse(impmem_scratch *scratch, uint64_t pad, uint64_t bytes)
 {
     uint64_t wanted = 0;
@@ -162,7 +162,8 @@ impmem_status impmem_scratch_pop(impmem_scratch *scratch, impmem_scratch_mark ma
     if (!scratch) return IMPMEM_ERR_INVALID_ARGUMENT;
     if (!mark.epoch_) return IMPMEM_ERR_ORDER;
     if (mark.scratch_ != scratch->tag) return IMPMEM_ERR_FOREIGN;
-    /* From here on the mark's own depth is used: what the caller holds in a register need not wait for a store to come back. */
+    /* From here on the mark's own depth is used: what the caller holds in a register need not wait for a store to come
+     * back. */
     if (mark.depth_ != scratch->depth || scratch->mark_epoch[mark.depth_] != mark.epoch_) return IMPMEM_ERR_ORDER;
     scratch->top = scratch->mark_top[mark.depth_];
     scratch->depth = mark.depth_ - 1;

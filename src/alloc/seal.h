@@ -1,7 +1,7 @@
 /* seal.h - the number that a bump allocator stamps into the spans that it mints.
  *
- * The upper 32 bits count the allocator's epochs (resets of an arena, pushes of a scratch stack); the lower 32 are a digest of
- * epoch, address, length and a key that only this allocator has. So a check tells a span that was edited or made up (the
+ * The upper 32 bits count the allocator's epochs (resets of an arena, pushes of a scratch stack); the lower 32 are a digest
+ * of epoch, address, length and a key that only this allocator has. So a check tells a span that was edited or made up (the
  * digest is wrong: forged) from one whose epoch is over (stale). It guards against mistakes, not against an attacker.
  */
 #ifndef IMPMEM_ALLOC_SEAL_H

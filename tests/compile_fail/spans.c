@@ -1,5 +1,5 @@
-/* What must not compile. Each case is one macro; without any the file is the positive control, which must compile. Compiled as
- * C11 and as C++17, by gcc and by clang; the diagnostics that each must print are in CMakeLists.txt.
+/* What must not compile. Each case is one macro; without any the file is the positive control, which must compile. Compiled
+ * as C11 and as C++17, by gcc and by clang; the diagnostics that each must print are in CMakeLists.txt.
  */
 #include "impmem/arena.h"
 #include "impmem/block_pool.h"

@@ -133,11 +133,15 @@ static void a_full_arena_refuses_and_changes_nothing(void **state)
         assert_int_equal(impmem_arena_take_engine(arena, LINE_A, too_much[i], 0, &out), IMPMEM_ERR_EXHAUSTED);
     assert_int_equal(impmem_arena_take_engine(arena, LINE_A, 1, (uint64_t)1 << 63, &out), IMPMEM_ERR_EXHAUSTED);
     assert_int_equal(impmem_arena_take_engine(arena, LINE_A, UINT64_MAX, (uint64_t)1 << 63, &out), IMPMEM_ERR_EXHAUSTED);
+    /* Padding and bytes that add up to 256 modulo 2^64. */
+    uint64_t next = (uint64_t)(uintptr_t)impmem_region_base(region) + GRANULE - 256;
+    uint64_t half = (uint64_t)1 << 63;
+    assert_int_equal(impmem_arena_take_engine(arena, LINE_A, half + next + 256, half, &out), IMPMEM_ERR_EXHAUSTED);
     assert_memory_equal(&out, &untouched, sizeof out);
     impmem_arena_stats stats;
     impmem_arena_query(arena, &stats);
     assert_int_equal(stats.used_bytes, GRANULE - 256);
-    assert_int_equal(stats.exhausted, 6);
+    assert_int_equal(stats.exhausted, 7);
     assert_int_equal(stats.takes, 1);
     assert_int_equal(world_live(&w, LINE_A), GRANULE - 256);
     OK(impmem_arena_take_engine(arena, LINE_A, 256, 0, &span)); /* to the last byte */

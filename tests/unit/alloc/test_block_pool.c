@@ -354,7 +354,8 @@ static void the_walk_finds_planted_damage(void **state)
     world_close(&w);
 }
 
-/* ---- statistics from another thread ----------------------------------------------------------------------------------- */
+/* ---- statistics from another thread
+ * ----------------------------------------------------------------------------------- */
 
 typedef struct reader {
     const impmem_block_pool *pool;

@@ -179,6 +179,10 @@ static void a_refused_take_is_counted_with_what_was_wanted(void **state)
     assert_int_equal(stats_of(&b).wanted_bytes, 1024 + 4 * GRANULE);
     assert_int_equal(impmem_scratch_take(b.scratch, UINT64_MAX, 1, &span), IMPMEM_ERR_EXHAUSTED);
     assert_int_equal(stats_of(&b).wanted_bytes, UINT64_MAX);
+    /* Padding and bytes that add up to 256 modulo 2^64, with the stack full to the last byte. */
+    uint64_t half = (uint64_t)1 << 63;
+    uint64_t next = (uint64_t)(uintptr_t)impmem_region_base(b.region) + 4 * GRANULE;
+    assert_int_equal(impmem_scratch_take(b.scratch, half + next + 256, half, &span), IMPMEM_ERR_EXHAUSTED);
     OK(impmem_scratch_pop(b.scratch, mark));
     bench_close(&b);
 }

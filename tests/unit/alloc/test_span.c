@@ -1,6 +1,7 @@
 /* Span checks: every tier's spans, edited in every member, and the element-typed ones. */
 #include "world.h"
 
+#include "alloc/seal.h"
 #include "impmem/arena.h"
 #include "impmem/block_pool.h"
 #include "impmem/scratch.h"
@@ -83,6 +84,11 @@ static void an_edited_span_never_passes(void **state)
     assert_only_the_original_passes(w.ledger, impmem_stable(model));
     assert_only_the_original_passes(w.ledger, impmem_stable(forward));
     assert_only_the_original_passes(w.ledger, impmem_stable(block));
+
+    /* The epoch is under the digest too: another one is an edit, not an old span. */
+    impmem_stable_span other_epoch = impmem_stable(model);
+    other_epoch.generation_ ^= (uint64_t)1 << 32;
+    assert_int_equal(impmem_span_check(w.ledger, other_epoch), IMPMEM_ERR_FORGED);
 
     /* Pieces of two right spans make no third one. */
     impmem_stable_span mixed = impmem_stable(model);
@@ -195,6 +201,20 @@ static void element_spans_check_size_and_alignment(void **state)
     world_close(&w);
 }
 
+static void a_seal_names_its_epoch_after_four_billion_of_them(void **state)
+{
+    (void)state;
+    const uint64_t two_to_32 = (uint64_t)1 << 32;
+    char place[16];
+    const uint64_t epochs[] = {0, 1, two_to_32 - 1, two_to_32, two_to_32 + 5, 7 * two_to_32 + 3};
+    for (unsigned i = 0; i < sizeof epochs / sizeof *epochs; i++) {
+        uint64_t seal = impmem__seal(12345, epochs[i], place, 16);
+        assert_int_equal(impmem__seal_epoch(seal, epochs[i]), epochs[i]);
+        assert_int_equal(impmem__seal_epoch(seal, epochs[i] + 1), epochs[i]);
+        assert_int_equal(impmem__seal_epoch(seal, epochs[i] + two_to_32 - 1), epochs[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +222,7 @@ int main(void)
         cmocka_unit_test(a_span_outlives_neither_its_allocator_nor_its_region),
         cmocka_unit_test(a_shared_block_s_spans_follow_their_own_reference),
         cmocka_unit_test(element_spans_check_size_and_alignment),
+        cmocka_unit_test(a_seal_names_its_epoch_after_four_billion_of_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* tests/unit/alloc/world.h - a ledger, fake backends and regions for the tests of the tier allocators. Every test starts with
- * world_open and ends with world_close, which checks that nothing was left behind.
+/* tests/unit/alloc/world.h - a ledger, fake backends and regions for the tests of the tier allocators. Every test starts
+ * with world_open and ends with world_close, which checks that nothing was left behind.
  */
 #ifndef TESTS_ALLOC_WORLD_H
 #define TESTS_ALLOC_WORLD_H
