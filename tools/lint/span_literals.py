@@ -24,7 +24,10 @@ EXEMPT = ["src/alloc/", "include/impmem/span.h", "tests/unit/alloc/", "tests/com
 # One function of one header takes a reference apart: the move.
 EXEMPT_FUNCTION = {"include/impmem/block_pool.h": "impmem_block_ref_move"}
 # A folder whose own handles have members of the same name.
-OWN_MEMBERS = {"src/kv/": {"slot_", "generation_"}, "include/impmem/kv.h": {"slot_", "generation_"}}
+OWN_MEMBERS = {
+    place: {"slot_", "generation_"}
+    for place in ("src/kv/", "include/impmem/kv.h", "tests/unit/kv/", "tests/property/test_kv")
+}
 
 TYPE = re.compile(r"impmem_(?!_)(?!device_span$)\w+_span$|impmem_block_ref$")
 MEMBERS = {"data_", "bytes_", "region_", "generation_", "span_", "slot_", "pool_"}
