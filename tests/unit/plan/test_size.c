@@ -89,7 +89,7 @@ static void names_read_back_as_their_type_in_any_case(void **state)
 static void a_kv_block_takes_what_the_reference_table_says(void **state)
 {
     (void)state;
-    impmem_layer_shape layer = {IMPMEM_LAYER_FULL, 8, 128, 128, 0, 0};
+    impmem_layer_shape layer = {.kind = IMPMEM_LAYER_FULL, .kv_heads = 8, .k_dim = 128, .v_dim = 128};
     assert_int_equal(block(layer, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 16), 65536);
     assert_int_equal(block(layer, IMPMEM_DTYPE_BF16, IMPMEM_DTYPE_BF16, 16), 65536);
     assert_int_equal(block(layer, IMPMEM_DTYPE_FP8_E4M3, IMPMEM_DTYPE_FP8_E4M3, 16), 32768);
@@ -104,14 +104,15 @@ static void layers_of_every_kind_take_their_own_bytes(void **state)
 {
     (void)state;
     /* MLA: 512 + 64 elements once a token; V and its scale are not stored. */
-    impmem_layer_shape latent = {IMPMEM_LAYER_LATENT, 1, 576, 0, 0, 0};
+    impmem_layer_shape latent = {.kind = IMPMEM_LAYER_LATENT, .kv_heads = 1, .k_dim = 576};
     assert_int_equal(block(latent, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 16), 16 * 576 * 2);
     assert_int_equal(block(latent, IMPMEM_DTYPE_INT8, IMPMEM_DTYPE_INT8, 16), 16 * (576 + 2));
-    impmem_layer_shape window = {IMPMEM_LAYER_WINDOW, 4, 128, 64, 1024, 0};
+    impmem_layer_shape window = {
+        .kind = IMPMEM_LAYER_WINDOW, .kv_heads = 4, .k_dim = 128, .v_dim = 64, .window_tokens = 1024};
     assert_int_equal(block(window, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 32), 32 * 4 * (128 + 64) * 2);
-    impmem_layer_shape shared = {IMPMEM_LAYER_SHARED, 8, 128, 128, 0, 0};
+    impmem_layer_shape shared = {.kind = IMPMEM_LAYER_SHARED, .kv_heads = 8, .k_dim = 128, .v_dim = 128};
     assert_int_equal(block(shared, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 16), 0);
-    impmem_layer_shape none = {IMPMEM_LAYER_NO_ATTENTION, 8, 128, 128, 0, 0};
+    impmem_layer_shape none = {.kind = IMPMEM_LAYER_NO_ATTENTION, .kv_heads = 8, .k_dim = 128, .v_dim = 128};
     assert_int_equal(block(none, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 16), 0);
 }
 
@@ -119,7 +120,7 @@ static void a_kv_block_refuses_what_it_cannot_mean(void **state)
 {
     (void)state;
     uint64_t bytes = 77;
-    impmem_layer_shape layer = {IMPMEM_LAYER_FULL, 8, 24, 24, 0, 0};
+    impmem_layer_shape layer = {.kind = IMPMEM_LAYER_FULL, .kv_heads = 8, .k_dim = 24, .v_dim = 24};
     assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_NVFP4, IMPMEM_DTYPE_F16, 16, &bytes),
                      IMPMEM_ERR_BAD_VALUE);
     assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_NVFP4, 16, &bytes),
@@ -149,7 +150,7 @@ static void sizes_do_not_wrap_round_31_and_32_bits(void **state)
             assert_true(row(IMPMEM_DTYPE_FP8_E4M3, elements) == elements);
             assert_true(row(IMPMEM_DTYPE_F16, elements) == elements + elements);
             if (elements > UINT32_MAX) continue;
-            impmem_layer_shape layer = {IMPMEM_LAYER_FULL, 1, (uint32_t)elements, 0, 0, 0};
+            impmem_layer_shape layer = {.kind = IMPMEM_LAYER_FULL, .kv_heads = 1, .k_dim = (uint32_t)elements};
             assert_true(block(layer, IMPMEM_DTYPE_FP8_E4M3, IMPMEM_DTYPE_F16, 16) == elements << 4);
             layer = (impmem_layer_shape){.kind = IMPMEM_LAYER_FULL, .kv_heads = (uint32_t)elements, .k_dim = 1, .v_dim = 1};
             assert_true(block(layer, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 16) == elements << 6);
@@ -186,7 +187,12 @@ static void a_sequence_needs_whole_blocks_and_windows_one_more(void **state)
 static void a_mostly_windowed_model_takes_a_tenth(void **state)
 {
     (void)state;
-    impmem_layer_shape window = {IMPMEM_LAYER_WINDOW, 16, 256, 256, 1024, 0}, full = {IMPMEM_LAYER_FULL, 4, 512, 512, 0, 0};
+    impmem_layer_shape window = {.kind = IMPMEM_LAYER_WINDOW,
+                                 .kv_heads = 16,
+                                 .k_dim = 256,
+                                 .v_dim = 256,
+                                 .window_tokens = 1024},
+                       full = {IMPMEM_LAYER_FULL, 4, 512, 512, 0, 0};
     uint64_t window_block = 50 * block(window, IMPMEM_DTYPE_BF16, IMPMEM_DTYPE_BF16, 16);
     uint64_t full_bytes = 10 * block(full, IMPMEM_DTYPE_BF16, IMPMEM_DTYPE_BF16, 16) * per_sequence(131072, 16, 0, 0);
     uint64_t window_bytes = window_block * per_sequence(131072, 16, 1024, 0);
