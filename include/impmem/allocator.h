@@ -1,4 +1,5 @@
-/* impmem/allocator.h - the caller's host allocator for the library's own tables. Floor 0, implemented by src/core/allocator.c.
+/* impmem/allocator.h - the caller's host allocator for the library's own tables. Floor 0, implemented by
+ * src/core/allocator.c.
  *
  * The library asks for host memory only while something is created or opened, never on a hot path.
  */

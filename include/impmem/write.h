@@ -20,7 +20,8 @@ typedef impmem_status (*impmem_write_fn)(void *context, const char *text, size_t
 /* `context` is a FILE *. A short write is IMPMEM_ERR_IO. */
 IMPMEM_NODISCARD impmem_status impmem_write_file(void *context, const char *text, size_t n);
 
-/* Collects text in caller memory: always terminated; a text that is too long is IMPMEM_ERR_EXHAUSTED and leaves what fit. */
+/* Collects text in caller memory: always terminated; a text that is too long is IMPMEM_ERR_EXHAUSTED and leaves what
+ * fit. */
 typedef struct impmem_text_buffer {
     char *text;
     size_t capacity; /* bytes, including the terminator */

@@ -8,14 +8,15 @@
 
 #define MIN_ALIGNMENT 256u
 
-/* ---- life -------------------------------------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static impmem_status check_ops(const impmem_backend_ops *ops, impmem_error *why)
 {
     impmem_status st = ops->size == 0 && ops->version == 0 ? IMPMEM_ERR_INVALID_ARGUMENT
                                                            : impmem__options_check(ops->size, ops->version, sizeof *ops, 1);
-    if (st) return impmem__error_set(why, st, "backend", "the vtable's size %u or version %u is not one of this library", ops->size,
-                                     ops->version);
+    if (st)
+        return impmem__error_set(why, st, "backend", "the vtable's size %u or version %u is not one of this library",
+                                 ops->size, ops->version);
     if (!ops->acquire || !ops->release || !ops->query)
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "backend", "a vtable needs acquire, release and query");
     int growing = (ops->reserve != NULL) + (ops->commit != NULL) + (ops->decommit != NULL);
@@ -25,7 +26,8 @@ static impmem_status check_ops(const impmem_backend_ops *ops, impmem_error *why)
     return IMPMEM_OK;
 }
 
-static impmem_status read_properties(const impmem_backend_ops *ops, void *self, impmem_backend_properties *out, impmem_error *why)
+static impmem_status read_properties(const impmem_backend_ops *ops, void *self, impmem_backend_properties *out,
+                                     impmem_error *why)
 {
     impmem_backend_properties p;
     memset(&p, 0, sizeof p);
@@ -45,7 +47,8 @@ impmem_status impmem_backend_create(impmem_ledger *ledger, const impmem_backend_
                                     impmem_error *why)
 {
     if (!ledger || !ops || !out)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "backend", "no ledger, no vtable or no place for the result");
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "backend",
+                                 "no ledger, no vtable or no place for the result");
     impmem_backend_properties properties;
     impmem_status st = check_ops(ops, why);
     if (!st) st = read_properties(ops, self, &properties, why);
@@ -81,7 +84,8 @@ impmem_status impmem_backend_destroy(impmem_backend *backend, impmem_error *why)
     if (region) {
         st = impmem__error_set(why, IMPMEM_ERR_LIVE_HOLDERS, impmem_tag_name(region->tag),
                                "%u regions of backend %s are live; one of %llu bytes tagged %s", backend->live_regions,
-                               backend->properties.name, (unsigned long long)region->reserved, impmem_tag_name(region->tag));
+                               backend->properties.name, (unsigned long long)region->reserved,
+                               impmem_tag_name(region->tag));
         impmem__error_line(why, region->line);
     }
     impmem__unlock(ledger);
@@ -109,7 +113,7 @@ uint32_t impmem_backend_live_regions(const impmem_backend *backend)
     return live;
 }
 
-/* ---- opening a region ------------------------------------------------------------------------------------------------------------ */
+/* ---- opening a region -------------------------------------------------------------------------------------------- */
 
 /* One acquisition or reservation on its way through the front. */
 typedef struct opening {
@@ -127,7 +131,8 @@ static impmem_status check_shares(const opening *o, impmem_error *why)
     const impmem_acquire_info *info = o->info;
     if (info->n_shares == 0 && !info->shares) return IMPMEM_OK;
     if (o->growable || !info->shares || info->n_shares == 0)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "shares", "shares are an array of lines, for acquire only");
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "shares",
+                                 "shares are an array of lines, for acquire only");
     uint64_t sum = 0;
     for (uint32_t i = 0; i < info->n_shares; i++) {
         if (impmem_add(&sum, sum, info->shares[i].bytes))
@@ -205,8 +210,8 @@ static void free_object(impmem_ledger *ledger, impmem_region *region)
     impmem__release(&ledger->allocator, region, region->object_bytes);
 }
 
-void impmem__backend_error(const impmem_backend *backend, impmem_status st, impmem__subject subject, const impmem_error *cause,
-                           impmem_error *why)
+void impmem__backend_error(const impmem_backend *backend, impmem_status st, impmem__subject subject,
+                           const impmem_error *cause, impmem_error *why)
 {
     if (!why) return;
     if (cause->message[0] != '\0') {
@@ -226,7 +231,8 @@ static impmem_status reach_backend(const opening *o, void **out_base, impmem_err
     const impmem_backend *backend = o->backend;
     void *base = NULL;
     impmem_error cause = IMPMEM_ERROR_INIT;
-    impmem_status st = (o->growable ? backend->ops.reserve : backend->ops.acquire)(backend->self, o->bytes, o->alignment, &base, &cause);
+    impmem_status st = (o->growable ? backend->ops.reserve : backend->ops.acquire)(backend->self, o->bytes, o->alignment,
+                                                                                   &base, &cause);
     if (st) {
         impmem__backend_error(backend, st, o->subject, &cause, why);
         impmem__error_bytes(why, o->bytes, cause.available_bytes);
@@ -238,12 +244,14 @@ static impmem_status reach_backend(const opening *o, void **out_base, impmem_err
     }
     if (base) (void)backend->ops.release(backend->self, base, o->bytes);
     return impmem__error_set(why, IMPMEM_ERR_DRIVER, backend->properties.name,
-                             "the backend returned an address that is not aligned to %llu", (unsigned long long)o->alignment);
+                             "the backend returned an address that is not aligned to %llu",
+                             (unsigned long long)o->alignment);
 }
 
 static impmem__subject share_subject(const impmem_region *region, uint32_t i)
 {
-    impmem__subject subject = {region->share[i].line, region->tag, region->backend->properties.account, region->id, region->base};
+    impmem__subject subject = {region->share[i].line, region->tag, region->backend->properties.account, region->id,
+                               region->base};
     return subject;
 }
 
@@ -275,7 +283,8 @@ static void book_part(impmem_ledger *ledger, impmem__subject subject, uint64_t b
 static void book_fixed_locked(impmem_ledger *ledger, const impmem_region *region, bool taking)
 {
     if (region->n_shares == 0) book_part(ledger, region_subject(region), region->reserved, taking);
-    for (uint32_t i = 0; i < region->n_shares; i++) book_part(ledger, share_subject(region, i), region->share[i].bytes, taking);
+    for (uint32_t i = 0; i < region->n_shares; i++)
+        book_part(ledger, share_subject(region, i), region->share[i].bytes, taking);
 }
 
 static void publish_locked(impmem_region *region)
@@ -310,7 +319,8 @@ static impmem_status open_region(opening *o, impmem_region **out, impmem_error *
     impmem_region *region = make_object(o);
     if (!region) {
         st = impmem__error_set(why, IMPMEM_ERR_OUT_OF_HOST_MEMORY, impmem_tag_name(o->info->tag),
-                               "the host allocator refused %llu bytes for the region's tables", (unsigned long long)o->object_bytes);
+                               "the host allocator refused %llu bytes for the region's tables",
+                               (unsigned long long)o->object_bytes);
         impmem__error_bytes(why, o->object_bytes, 0);
     } else {
         st = reach_backend(o, &region->base, why);
@@ -328,14 +338,16 @@ static impmem_status open_region(opening *o, impmem_region **out, impmem_error *
     return IMPMEM_OK;
 }
 
-static impmem_status open_checked(impmem_backend *backend, const impmem_acquire_info *info, bool growable, impmem_region **out,
-                                  impmem_error *why)
+static impmem_status open_checked(impmem_backend *backend, const impmem_acquire_info *info, bool growable,
+                                  impmem_region **out, impmem_error *why)
 {
     if (!backend || !info || !out)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "region", "no backend, no info or no place for the result");
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "region",
+                                 "no backend, no info or no place for the result");
     impmem_status st = impmem__options_check(info->size, info->version, sizeof *info, 1);
-    if (st) return impmem__error_set(why, st, "acquire info", "size %u or version %u is not one of this library", info->size,
-                                     info->version);
+    if (st)
+        return impmem__error_set(why, st, "acquire info", "size %u or version %u is not one of this library", info->size,
+                                 info->version);
     if ((unsigned)info->tag >= IMPMEM_N_TAGS)
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "tag", "no such tag: %u", (unsigned)info->tag);
 
@@ -352,8 +364,8 @@ static impmem_status open_checked(impmem_backend *backend, const impmem_acquire_
     if (st) return st;
     if (growable && !backend->properties.growable) {
         impmem__refused(backend->ledger, o.subject, o.bytes, IMPMEM_ERR_NOT_GROWABLE);
-        return impmem__error_set(why, IMPMEM_ERR_NOT_GROWABLE, backend->properties.name, "backend %s can't reserve address space",
-                                 backend->properties.name);
+        return impmem__error_set(why, IMPMEM_ERR_NOT_GROWABLE, backend->properties.name,
+                                 "backend %s can't reserve address space", backend->properties.name);
     }
     return open_region(&o, out, why);
 }
@@ -370,7 +382,7 @@ impmem_status impmem_backend_reserve(impmem_backend *backend, const impmem_acqui
     return open_checked(backend, info, true, out, why);
 }
 
-/* ---- release -------------------------------------------------------------------------------------------------------------------- */
+/* ---- release ----------------------------------------------------------------------------------------------------- */
 
 static void unlink_locked(impmem_region *region)
 {
@@ -410,8 +422,8 @@ static impmem_status begin_release(impmem_region *region, impmem_error *why)
     impmem_status st = IMPMEM_OK;
     impmem__lock(ledger);
     if (region->open || region->releasing)
-        st = impmem__error_set(why, IMPMEM_ERR_BUSY, impmem_tag_name(region->tag), "a tier allocator is open over this %s region",
-                               impmem_tag_name(region->tag));
+        st = impmem__error_set(why, IMPMEM_ERR_BUSY, impmem_tag_name(region->tag),
+                               "a tier allocator is open over this %s region", impmem_tag_name(region->tag));
     else region->releasing = true;
     impmem__unlock(ledger);
     return st;
@@ -432,8 +444,9 @@ impmem_status impmem_backend_release(impmem_region **region_slot, impmem_error *
     bool entered = st == IMPMEM_OK;
     if (entered) {
         st = backend->ops.release(backend->self, region->base, region->reserved);
-        if (st) (void)impmem__error_set(why, st, impmem_tag_name(region->tag), "backend %s could not release the region: %s",
-                                        backend->properties.name, impmem_status_message(st));
+        if (st)
+            (void)impmem__error_set(why, st, impmem_tag_name(region->tag), "backend %s could not release the region: %s",
+                                    backend->properties.name, impmem_status_message(st));
     }
     impmem__lock(ledger);
     if (entered) impmem__leave_locked(ledger, subject, 0, 0);

@@ -1,5 +1,5 @@
-/* Bookkeeping: tallies, guards, budget, charges and host memory. Functions named _locked, and the tallies, run with the ledger's
- * lock held; all others take it themselves.
+/* Bookkeeping: tallies, guards, budget, charges and host memory. Functions named _locked, and the tallies, run with the
+ * ledger's lock held; all others take it themselves.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ impmem_line_id impmem__known_line(const impmem_ledger *ledger, impmem_line_id li
     return impmem__find_line(ledger, line) ? line : IMPMEM_NO_LINE;
 }
 
-/* ---- tallies ------------------------------------------------------------------------------------------------------------------ */
+/* ---- tallies ----------------------------------------------------------------------------------------------------- */
 
 static void tally_add(impmem__tally *tally, uint64_t bytes)
 {
@@ -84,7 +84,7 @@ static void direct_give(impmem_ledger *ledger, impmem__subject subject, uint64_t
     ledger->account[subject.account].direct_live -= bytes;
 }
 
-/* ---- guards ------------------------------------------------------------------------------------------------------------------- */
+/* ---- guards ------------------------------------------------------------------------------------------------------ */
 
 /* What happened under the lock and must be told after it. */
 typedef struct news {
@@ -103,7 +103,8 @@ static void tell(impmem_ledger *ledger, const news *told)
                        told->refused ? "refused" : "let through");
 }
 
-static void refuse_locked(impmem_ledger *ledger, impmem__act act, impmem__subject subject, uint64_t bytes, impmem_status status)
+static void refuse_locked(impmem_ledger *ledger, impmem__act act, impmem__subject subject, uint64_t bytes,
+                          impmem_status status)
 {
     if (act != IMPMEM__ACT_GIVE_BACK) impmem__journal_append(ledger, IMPMEM_JOURNAL_REFUSED, subject, bytes, status, 0);
 }
@@ -153,7 +154,8 @@ static impmem_status guard_error(impmem_error *why, impmem_status status, impmem
     return status;
 }
 
-impmem_status impmem__guard(impmem_ledger *ledger, impmem__act act, impmem__subject subject, uint64_t bytes, impmem_error *why)
+impmem_status impmem__guard(impmem_ledger *ledger, impmem__act act, impmem__subject subject, uint64_t bytes,
+                            impmem_error *why)
 {
     news told = {{IMPMEM_OK, IMPMEM_TAG_OTHER, IMPMEM_NO_LINE, 0, 0}, false};
     impmem__lock(ledger);
@@ -164,15 +166,16 @@ impmem_status impmem__guard(impmem_ledger *ledger, impmem__act act, impmem__subj
     return guard_error(why, st, subject, bytes);
 }
 
-/* ---- budget ------------------------------------------------------------------------------------------------------------------- */
+/* ---- budget ------------------------------------------------------------------------------------------------------ */
 
 impmem_status impmem__budget_error(impmem_error *why, const impmem_ledger *ledger, impmem__subject subject, uint64_t asked,
                                    uint64_t available)
 {
     char asked_text[32], available_text[32], budget_text[32];
     impmem_status st = impmem__error_set(
-        why, IMPMEM_ERR_BUDGET_EXCEEDED, impmem_tag_name(subject.tag), "%s asked for %s, but %s is left of the %s budget of %s",
-        impmem_tag_name(subject.tag), impmem_format_mib(asked, asked_text, sizeof asked_text),
+        why, IMPMEM_ERR_BUDGET_EXCEEDED, impmem_tag_name(subject.tag),
+        "%s asked for %s, but %s is left of the %s budget of %s", impmem_tag_name(subject.tag),
+        impmem_format_mib(asked, asked_text, sizeof asked_text),
         impmem_format_mib(available, available_text, sizeof available_text), impmem_account_name(subject.account),
         impmem_format_mib(ledger->budget[subject.account], budget_text, sizeof budget_text));
     impmem__error_line(why, subject.line);
@@ -195,8 +198,8 @@ static impmem_status take_pending_locked(impmem_ledger *ledger, impmem_account a
     return IMPMEM_OK;
 }
 
-impmem_status impmem__enter(impmem_ledger *ledger, impmem__act act, impmem__subject subject, uint64_t bytes, uint64_t host_bytes,
-                            impmem_error *why)
+impmem_status impmem__enter(impmem_ledger *ledger, impmem__act act, impmem__subject subject, uint64_t bytes,
+                            uint64_t host_bytes, impmem_error *why)
 {
     news told = {{IMPMEM_OK, IMPMEM_TAG_OTHER, IMPMEM_NO_LINE, 0, 0}, false};
     impmem__subject host = impmem__host_subject(ledger, ledger->host_line, IMPMEM_TAG_HOST_CONTROL);
@@ -230,7 +233,8 @@ void impmem__leave_locked(impmem_ledger *ledger, impmem__subject subject, uint64
     if (--ledger->in_flight == 0) (void)pthread_cond_broadcast(&ledger->drained);
 }
 
-impmem_status impmem__would_fit(impmem_ledger *ledger, impmem__subject subject, uint64_t more, uint64_t fewer, impmem_error *why)
+impmem_status impmem__would_fit(impmem_ledger *ledger, impmem__subject subject, uint64_t more, uint64_t fewer,
+                                impmem_error *why)
 {
     if (more <= fewer) return IMPMEM_OK;
     impmem__lock(ledger);
@@ -248,7 +252,7 @@ void impmem__refused(impmem_ledger *ledger, impmem__subject subject, uint64_t by
     impmem__unlock(ledger);
 }
 
-/* ---- charges ------------------------------------------------------------------------------------------------------------------ */
+/* ---- charges ----------------------------------------------------------------------------------------------------- */
 
 static impmem__subject line_subject(const impmem__ledger_line *line)
 {
@@ -305,7 +309,7 @@ impmem_status impmem_ledger_uncharge(impmem_ledger *ledger, impmem_line_id line_
     return st;
 }
 
-/* ---- host memory -------------------------------------------------------------------------------------------------------------- */
+/* ---- host memory ------------------------------------------------------------------------------------------------- */
 
 impmem__subject impmem__host_subject(const impmem_ledger *ledger, impmem_line_id line, impmem_tag tag)
 {
@@ -329,8 +333,8 @@ void impmem__host_unbook_locked(impmem_ledger *ledger, impmem__subject subject, 
     impmem__journal_append(ledger, IMPMEM_JOURNAL_RELEASE, subject, bytes, IMPMEM_OK, 0);
 }
 
-impmem_status impmem_ledger_host_allocate(impmem_ledger *ledger, impmem_line_id line, impmem_tag tag, uint64_t bytes, void **out,
-                                          impmem_error *why)
+impmem_status impmem_ledger_host_allocate(impmem_ledger *ledger, impmem_line_id line, impmem_tag tag, uint64_t bytes,
+                                          void **out, impmem_error *why)
 {
     if (!ledger || !out || bytes == 0 || (unsigned)tag >= IMPMEM_N_TAGS)
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "host memory", "no ledger, no bytes or no such tag");
@@ -339,8 +343,8 @@ impmem_status impmem_ledger_host_allocate(impmem_ledger *ledger, impmem_line_id 
     if (st) return st;
     uint64_t sum;
     if (impmem_add(&sum, bytes, 2 * (uint64_t)IMPMEM__TABLE_ALIGNMENT) || sum > SIZE_MAX)
-        return impmem__error_set(why, IMPMEM_ERR_OVERFLOW, impmem_tag_name(tag), "%llu bytes are more than can be addressed",
-                                 (unsigned long long)bytes);
+        return impmem__error_set(why, IMPMEM_ERR_OVERFLOW, impmem_tag_name(tag),
+                                 "%llu bytes are more than can be addressed", (unsigned long long)bytes);
     st = impmem__enter(ledger, IMPMEM__ACT_ACQUIRE, subject, bytes, 0, why);
     if (st) return st;
     void *memory = impmem__allocate_zeroed(&ledger->allocator, bytes, IMPMEM__TABLE_ALIGNMENT);
@@ -351,8 +355,8 @@ impmem_status impmem_ledger_host_allocate(impmem_ledger *ledger, impmem_line_id 
     else impmem__journal_append(ledger, IMPMEM_JOURNAL_REFUSED, subject, bytes, IMPMEM_ERR_OUT_OF_HOST_MEMORY, 0);
     impmem__unlock(ledger);
     if (!memory) {
-        st = impmem__error_set(why, IMPMEM_ERR_OUT_OF_HOST_MEMORY, impmem_tag_name(tag), "the host allocator refused %llu bytes",
-                               (unsigned long long)bytes);
+        st = impmem__error_set(why, IMPMEM_ERR_OUT_OF_HOST_MEMORY, impmem_tag_name(tag),
+                               "the host allocator refused %llu bytes", (unsigned long long)bytes);
         impmem__error_line(why, subject.line);
         impmem__error_bytes(why, bytes, 0);
         return st;
@@ -373,7 +377,8 @@ void impmem_ledger_host_free(impmem_ledger *ledger, impmem_line_id line, impmem_
     if (held) impmem__host_unbook_locked(ledger, subject, bytes);
     impmem__unlock(ledger);
     if (!held)
-        impmem__ledger_log(ledger, "host memory freed with another size, line or tag than at allocation: %llu bytes tagged %s",
+        impmem__ledger_log(ledger,
+                           "host memory freed with another size, line or tag than at allocation: %llu bytes tagged %s",
                            (unsigned long long)bytes, impmem_tag_name(tag));
     impmem__release(&ledger->allocator, memory, bytes);
 }

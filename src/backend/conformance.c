@@ -41,6 +41,17 @@ impmem_status impmem__suite_reserve(impmem__suite *suite, uint32_t i, uint64_t b
     return impmem_backend_reserve(suite->backend, &info, &suite->region[i], NULL);
 }
 
+static bool capacity_is_small(const impmem__suite *suite)
+{
+    uint64_t capacity = suite->properties.capacity_bytes, times = capacity / suite->bytes;
+    return capacity != UINT64_MAX && times >= 2 && times <= 64;
+}
+
+uint32_t impmem__suite_rounds(const impmem__suite *suite)
+{
+    return capacity_is_small(suite) ? 2 * (uint32_t)(suite->properties.capacity_bytes / suite->bytes) + 2 : 6;
+}
+
 uint64_t impmem__suite_held(const impmem__suite *suite)
 {
     impmem_usage usage;
@@ -61,7 +72,7 @@ bool impmem__suite_balanced(impmem__suite *suite)
     return true;
 }
 
-/* ---- data ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- data -------------------------------------------------------------------------------------------------------- */
 
 static impmem_status fill(const impmem__suite *suite, void *address, int value, uint64_t bytes)
 {
@@ -79,7 +90,8 @@ static impmem_status read_back(const impmem__suite *suite, void *to_host, const 
 
 bool impmem__suite_write(impmem__suite *suite, const impmem_region *region, uint64_t offset, uint64_t bytes, int value)
 {
-    IMPMEM__EXPECT_STATUS(suite, fill(suite, (unsigned char *)impmem_region_base(region) + offset, value, bytes), IMPMEM_OK);
+    IMPMEM__EXPECT_STATUS(suite, fill(suite, (unsigned char *)impmem_region_base(region) + offset, value, bytes),
+                          IMPMEM_OK);
     return impmem__suite_holds(suite, region, offset, bytes, value);
 }
 
@@ -91,7 +103,8 @@ bool impmem__suite_holds(impmem__suite *suite, const impmem_region *region, uint
         uint64_t n = bytes - done < CHUNK ? bytes - done : CHUNK;
         IMPMEM__EXPECT_STATUS(suite, read_back(suite, chunk, base + offset + done, n), IMPMEM_OK);
         for (uint64_t i = 0; i < n; i++) {
-            IMPMEM__EXPECT(suite, chunk[i] == (unsigned char)value, "byte %llu of the region holds 0x%02x, 0x%02x was written",
+            IMPMEM__EXPECT(suite, chunk[i] == (unsigned char)value,
+                           "byte %llu of the region holds 0x%02x, 0x%02x was written",
                            (unsigned long long)(offset + done + i), chunk[i], (unsigned)value & 0xFFu);
         }
         done += n;
@@ -99,7 +112,7 @@ bool impmem__suite_holds(impmem__suite *suite, const impmem_region *region, uint
     return true;
 }
 
-/* ---- the runner -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the runner -------------------------------------------------------------------------------------------------- */
 
 static impmem_status make_ledger(const impmem__suite *suite, uint64_t budget, impmem_ledger **out)
 {
@@ -130,14 +143,14 @@ static bool clean_up(impmem__suite *suite, bool passed)
 {
     char first_detail[sizeof suite->detail];
     memcpy(first_detail, suite->detail, sizeof first_detail);
-    while (impmem_ledger_capture_end(suite->ledger) == IMPMEM_OK) {
-    }
+    while (impmem_ledger_capture_end(suite->ledger) == IMPMEM_OK) {}
     bool clean = true;
     for (uint32_t i = 0; i < IMPMEM__SUITE_REGIONS; i++) {
         impmem_status st = impmem_backend_release(&suite->region[i], NULL);
         if (!st) continue;
         clean = impmem__fail(suite, "a region could not be released: %s", impmem_status_name(st));
-        (void)impmem_first_error(st, impmem_backend_release(&suite->region[i], NULL)); /* so that the rest can go, if possible */
+        (void)impmem_first_error(
+            st, impmem_backend_release(&suite->region[i], NULL)); /* so that the rest can go, if possible */
     }
     if (clean && !impmem__suite_balanced(suite)) clean = false;
     impmem_status first = impmem_backend_destroy(suite->backend, NULL);
@@ -171,11 +184,9 @@ static bool is_runnable(const impmem__suite *suite, uint32_t needs)
 {
     const impmem_backend_properties *p = &suite->properties;
     bool data = p->host_accessible || (suite->options->fill && suite->options->read);
-    bool capacity = p->capacity_bytes != UINT64_MAX && p->capacity_bytes / suite->bytes >= 2 &&
-                    p->capacity_bytes / suite->bytes <= 64;
     if ((needs & IMPMEM__NEEDS_GROWTH) && !p->growable) return false;
     if ((needs & IMPMEM__NEEDS_DATA) && !data) return false;
-    if ((needs & IMPMEM__NEEDS_CAPACITY) && !capacity) return false;
+    if ((needs & IMPMEM__NEEDS_CAPACITY) && !capacity_is_small(suite)) return false;
     return !(needs & IMPMEM__NEEDS_OWN_BUDGET) || p->account != IMPMEM_ACCOUNT_PAGEABLE;
 }
 

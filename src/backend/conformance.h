@@ -29,8 +29,8 @@ typedef struct impmem__suite {
 enum {
     IMPMEM__NEEDS_GROWTH = 1u << 0,
     IMPMEM__NEEDS_DATA = 1u << 1,
-    IMPMEM__NEEDS_CAPACITY = 1u << 2,    /* a known one, of 2 to 64 times `bytes` */
-    IMPMEM__NEEDS_OWN_BUDGET = 1u << 3   /* an account that holds no control memory */
+    IMPMEM__NEEDS_CAPACITY = 1u << 2,  /* a known one, of 2 to 64 times `bytes` */
+    IMPMEM__NEEDS_OWN_BUDGET = 1u << 3 /* an account that holds no control memory */
 };
 
 typedef struct impmem__check {
@@ -50,6 +50,9 @@ bool impmem__fail(impmem__suite *suite, const char *fmt, ...) IMPMEM_PRINTF(2, 3
 /* Opens region slot `i`. */
 impmem_status impmem__suite_acquire(impmem__suite *suite, uint32_t i, uint64_t bytes, uint64_t alignment);
 impmem_status impmem__suite_reserve(impmem__suite *suite, uint32_t i, uint64_t bytes, uint64_t alignment);
+/* So many rounds of taking and giving back `bytes` that the device is empty before the last if a round keeps anything;
+ * fewer where the capacity isn't known and it couldn't be seen. */
+uint32_t impmem__suite_rounds(const impmem__suite *suite);
 /* Committed bytes of the backend's account. */
 uint64_t impmem__suite_held(const impmem__suite *suite);
 /* The journal's balance equals the committed bytes of every account. False with a detail otherwise. */
@@ -58,17 +61,17 @@ bool impmem__suite_balanced(impmem__suite *suite);
 bool impmem__suite_write(impmem__suite *suite, const impmem_region *region, uint64_t offset, uint64_t bytes, int value);
 bool impmem__suite_holds(impmem__suite *suite, const impmem_region *region, uint64_t offset, uint64_t bytes, int value);
 
-#define IMPMEM__EXPECT(suite, condition, ...)                                                                         \
-    do {                                                                                                              \
-        if (!(condition)) return impmem__fail((suite), __VA_ARGS__);                                                  \
+#define IMPMEM__EXPECT(suite, condition, ...)                                                                              \
+    do {                                                                                                                   \
+        if (!(condition)) return impmem__fail((suite), __VA_ARGS__);                                                       \
     } while (0)
 /* `call` must return `status`. */
-#define IMPMEM__EXPECT_STATUS(suite, call, status)                                                                    \
-    do {                                                                                                              \
-        impmem_status got_ = (call);                                                                                  \
-        if (got_ != (status))                                                                                         \
-            return impmem__fail((suite), "%s: expected %s, got %s", #call, impmem_status_name(status),                \
-                                impmem_status_name(got_));                                                            \
+#define IMPMEM__EXPECT_STATUS(suite, call, status)                                                                         \
+    do {                                                                                                                   \
+        impmem_status got_ = (call);                                                                                       \
+        if (got_ != (status))                                                                                              \
+            return impmem__fail((suite), "%s: expected %s, got %s", #call, impmem_status_name(status),                     \
+                                impmem_status_name(got_));                                                                 \
     } while (0)
 
 #endif

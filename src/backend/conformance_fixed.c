@@ -9,8 +9,9 @@ static bool properties_are_sane_and_constant(impmem__suite *s)
 {
     impmem_backend_properties again;
     impmem_backend_query(s->backend, &again);
-    IMPMEM__EXPECT(s, again.granule_bytes == s->granule && again.account == s->properties.account &&
-                          again.growable == s->properties.growable && again.host_accessible == s->properties.host_accessible,
+    IMPMEM__EXPECT(s,
+                   again.granule_bytes == s->granule && again.account == s->properties.account &&
+                       again.growable == s->properties.growable && again.host_accessible == s->properties.host_accessible,
                    "two backends of one kind differ in granule, account, growth or access");
     IMPMEM__EXPECT(s, again.name[0] != '\0', "the backend has no name");
     IMPMEM__EXPECT(s, impmem_backend_live_regions(s->backend) == 0, "a fresh backend has live regions");
@@ -33,8 +34,9 @@ static bool alignment_is_honoured(impmem__suite *s)
     static const uint64_t alignments[] = {256, 512, 4096, 65536, 2 * 1048576};
     for (uint32_t i = 0; i < sizeof alignments / sizeof alignments[0]; i++) {
         IMPMEM__EXPECT_STATUS(s, impmem__suite_acquire(s, i, 1, alignments[i]), IMPMEM_OK);
-        IMPMEM__EXPECT(s, (uintptr_t)impmem_region_base(s->region[i]) % alignments[i] == 0, "base %p is not aligned to %llu",
-                       impmem_region_base(s->region[i]), (unsigned long long)alignments[i]);
+        IMPMEM__EXPECT(s, (uintptr_t)impmem_region_base(s->region[i]) % alignments[i] == 0,
+                       "base %p is not aligned to %llu", impmem_region_base(s->region[i]),
+                       (unsigned long long)alignments[i]);
     }
     return true;
 }
@@ -70,7 +72,8 @@ static bool every_byte_of_every_region_holds_data(impmem__suite *s)
         if (!impmem__suite_holds(s, s->region[i], 0, s->granule, (int)(0x11 * (i + 1)))) return false;
     }
     IMPMEM__EXPECT_STATUS(s, impmem_backend_release(&s->region[1], NULL), IMPMEM_OK);
-    return impmem__suite_holds(s, s->region[0], 0, s->granule, 0x11) && impmem__suite_holds(s, s->region[2], 0, s->granule, 0x33);
+    return impmem__suite_holds(s, s->region[0], 0, s->granule, 0x11) &&
+           impmem__suite_holds(s, s->region[2], 0, s->granule, 0x33);
 }
 
 static bool release_gives_everything_back(impmem__suite *s)
@@ -88,10 +91,10 @@ static bool release_gives_everything_back(impmem__suite *s)
     return impmem__suite_balanced(s);
 }
 
-/* More cycles than the capacity can serve if anything stays behind. */
 static bool released_memory_can_be_acquired_again(impmem__suite *s)
 {
-    for (uint32_t i = 0; i < 130; i++) {
+    uint32_t rounds = impmem__suite_rounds(s);
+    for (uint32_t i = 0; i < rounds; i++) {
         IMPMEM__EXPECT_STATUS(s, impmem__suite_acquire(s, 0, s->bytes, 0), IMPMEM_OK);
         IMPMEM__EXPECT_STATUS(s, impmem_backend_release(&s->region[0], NULL), IMPMEM_OK);
     }
@@ -192,7 +195,7 @@ static bool a_fixed_region_does_not_grow(impmem__suite *s)
     return true;
 }
 
-/* ---- threads --------------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 typedef struct worker {
     impmem_backend *backend;
@@ -227,7 +230,10 @@ static bool two_threads_may_call_at_once(impmem__suite *s)
     return impmem__suite_balanced(s);
 }
 
-#define CHECK(function, needs, budget) { #function, needs, budget, function }
+#define CHECK(function, needs, budget)                                                                                     \
+    {                                                                                                                      \
+#function, needs, budget, function                                                                                 \
+    }
 
 const impmem__check impmem__fixed_checks[] = {
     CHECK(properties_are_sane_and_constant, 0, 0),

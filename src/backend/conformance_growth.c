@@ -133,17 +133,18 @@ static bool data_survives_decommit_elsewhere(impmem__suite *s)
     IMPMEM__EXPECT_STATUS(s, commit(s, 4 * g), IMPMEM_OK);
     if (!impmem__suite_write(s, s->region[0], 0, 4 * g, 0x3C)) return false;
     IMPMEM__EXPECT_STATUS(s, decommit_range(s, g, 2 * g), IMPMEM_OK);
-    if (!impmem__suite_holds(s, s->region[0], 0, g, 0x3C) || !impmem__suite_holds(s, s->region[0], 3 * g, g, 0x3C)) return false;
+    if (!impmem__suite_holds(s, s->region[0], 0, g, 0x3C) || !impmem__suite_holds(s, s->region[0], 3 * g, g, 0x3C))
+        return false;
     IMPMEM__EXPECT_STATUS(s, commit(s, 4 * g), IMPMEM_OK);
     if (!impmem__suite_write(s, s->region[0], g, 2 * g, 0xC3)) return false;
     return impmem__suite_holds(s, s->region[0], 0, g, 0x3C) && impmem__suite_holds(s, s->region[0], 3 * g, g, 0x3C);
 }
 
-/* More rounds than the capacity can serve if decommit keeps anything. */
 static bool decommitted_memory_comes_back(impmem__suite *s)
 {
     IMPMEM__EXPECT_STATUS(s, impmem__suite_reserve(s, 0, s->bytes, 0), IMPMEM_OK);
-    for (uint32_t i = 0; i < 130; i++) {
+    uint32_t rounds = impmem__suite_rounds(s);
+    for (uint32_t i = 0; i < rounds; i++) {
         IMPMEM__EXPECT_STATUS(s, commit(s, s->bytes), IMPMEM_OK);
         IMPMEM__EXPECT_STATUS(s, decommit_range(s, 0, s->bytes), IMPMEM_OK);
     }
@@ -152,7 +153,8 @@ static bool decommitted_memory_comes_back(impmem__suite *s)
 
 static bool released_reservations_come_back(impmem__suite *s)
 {
-    for (uint32_t i = 0; i < 130; i++) {
+    uint32_t rounds = impmem__suite_rounds(s);
+    for (uint32_t i = 0; i < rounds; i++) {
         IMPMEM__EXPECT_STATUS(s, impmem__suite_reserve(s, 0, s->bytes, 0), IMPMEM_OK);
         IMPMEM__EXPECT_STATUS(s, commit(s, s->bytes / 2), IMPMEM_OK);
         IMPMEM__EXPECT_STATUS(s, impmem_backend_release(&s->region[0], NULL), IMPMEM_OK);
@@ -170,8 +172,9 @@ static bool a_failed_commit_tells_what_it_achieved(impmem__suite *s)
     IMPMEM__EXPECT(s, st != IMPMEM_OK, "%llu bytes were committed of a capacity of %llu", (unsigned long long)committed,
                    (unsigned long long)capacity);
     IMPMEM__EXPECT(s, committed == impmem_region_committed_bytes(s->region[0]), "two figures for what was achieved");
-    IMPMEM__EXPECT(s, committed <= capacity && committed >= s->granule, "%llu bytes are said to be committed of a capacity of %llu",
-                   (unsigned long long)committed, (unsigned long long)capacity);
+    IMPMEM__EXPECT(s, committed <= capacity && committed >= s->granule,
+                   "%llu bytes are said to be committed of a capacity of %llu", (unsigned long long)committed,
+                   (unsigned long long)capacity);
     if (!impmem__suite_balanced(s)) return false;
     IMPMEM__EXPECT_STATUS(s, commit(s, 0), IMPMEM_OK);
     IMPMEM__EXPECT_STATUS(s, commit(s, s->bytes), IMPMEM_OK);
@@ -217,7 +220,10 @@ static bool planned_growth_goes_on_while_serving(impmem__suite *s)
     return committed_is(s, s->region[0], 2 * g, 2 * g);
 }
 
-#define CHECK(function, needs, budget) { #function, IMPMEM__NEEDS_GROWTH | (needs), budget, function }
+#define CHECK(function, needs, budget)                                                                                     \
+    {                                                                                                                      \
+#function, IMPMEM__NEEDS_GROWTH | (needs), budget, function                                                        \
+    }
 
 const impmem__check impmem__growth_checks[] = {
     CHECK(a_reservation_holds_nothing, 0, 0),

@@ -1,11 +1,11 @@
 /* The fake backend: what a device does to memory, without a device.
  *
- * Every region is a `block` in one list of live ones; released blocks of real memory move to a quarantine ring, poisoned. The
- * fake's own blocks are simulation, not product: they come from the C library and are charged to no line.
+ * Every region is a `block` in one list of live ones; released blocks of real memory move to a quarantine ring, poisoned.
+ * The fake's own blocks are simulation, not product: they come from the C library and are charged to no line.
  *
  * Real memory of a growable region: all of it is mapped without access; commit opens it for reading and writing, decommit
- * poisons it and leaves it readable, so that a stray write faults and a stray read finds 0xDE. Granules below a page can't be
- * protected one by one and stay open throughout.
+ * poisons it and leaves it readable, so that a stray write faults and a stray read finds 0xDE. Granules below a page
+ * can't be protected one by one and stay open throughout.
  */
 #define _GNU_SOURCE
 #include "impmem/fake.h"
@@ -32,8 +32,8 @@ typedef struct block {
     uint64_t held; /* physical bytes */
     size_t block_bytes;
     bool growable;
-    uint64_t words;     /* of each bit map below; 0 for a fixed block */
-    uint64_t *poisoned; /* bit i: granule i was poisoned and not committed since */
+    uint64_t words;       /* of each bit map below; 0 for a fixed block */
+    uint64_t *poisoned;   /* bit i: granule i was poisoned and not committed since */
     uint64_t committed[]; /* bit i: granule i is committed; then the words of `poisoned` */
 } block;
 
@@ -60,7 +60,7 @@ struct impmem_fake {
     trap give;
 };
 
-/* ---- blocks --------------------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 static void *fake_memory(uint64_t bytes)
 {
@@ -111,7 +111,8 @@ static void put_bits(uint64_t *bits, uint64_t first, uint64_t end, bool value)
 static bool map_block(const impmem_fake *fake, block *b, uint64_t alignment)
 {
     uint64_t bytes;
-    if (impmem_add(&bytes, b->bytes, alignment) || impmem_align_up(&bytes, bytes, fake->page) || bytes > SIZE_MAX) return false;
+    if (impmem_add(&bytes, b->bytes, alignment) || impmem_align_up(&bytes, bytes, fake->page) || bytes > SIZE_MAX)
+        return false;
     bool protect = b->growable && fake->options.granule_bytes % fake->page == 0;
     int access = protect ? PROT_NONE : PROT_READ | PROT_WRITE;
     void *mapping = mmap(NULL, (size_t)bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -138,7 +139,8 @@ static block *make_block(impmem_fake *fake, uint64_t bytes, uint64_t alignment, 
 {
     uint64_t words = growable ? (granules_of(fake, bytes) + 63) / 64 : 0;
     uint64_t block_bytes;
-    if (impmem_mul(&block_bytes, words, 2 * sizeof(uint64_t)) || impmem_add(&block_bytes, block_bytes, sizeof(block))) return NULL;
+    if (impmem_mul(&block_bytes, words, 2 * sizeof(uint64_t)) || impmem_add(&block_bytes, block_bytes, sizeof(block)))
+        return NULL;
     block *b = fake_memory(block_bytes);
     if (!b) return NULL;
     b->block_bytes = (size_t)block_bytes;
@@ -146,7 +148,8 @@ static block *make_block(impmem_fake *fake, uint64_t bytes, uint64_t alignment, 
     b->growable = growable;
     b->words = words;
     b->poisoned = b->committed + words;
-    bool placed = fake->options.backing == IMPMEM_FAKE_ADDRESS_ONLY ? bump_block(fake, b, alignment) : map_block(fake, b, alignment);
+    bool placed = fake->options.backing == IMPMEM_FAKE_ADDRESS_ONLY ? bump_block(fake, b, alignment)
+                                                                    : map_block(fake, b, alignment);
     if (!placed) {
         free_block(b);
         return NULL;
@@ -165,7 +168,7 @@ static void poison(const impmem_fake *fake, block *b, uint64_t offset, uint64_t 
         (void)mprotect(b->base + offset, (size_t)length, PROT_READ);
 }
 
-/* ---- faults ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- faults ------------------------------------------------------------------------------------------------------ */
 
 static bool springs(trap *t)
 {
@@ -192,8 +195,8 @@ static impmem_status injected(const impmem_fake *fake, const char *what, uint64_
 
 static impmem_status out_of_memory(const impmem_fake *fake, uint64_t bytes, impmem_error *why)
 {
-    impmem_status code =
-        fake->options.account == IMPMEM_ACCOUNT_PINNED ? IMPMEM_ERR_OUT_OF_PINNED_MEMORY : IMPMEM_ERR_OUT_OF_DEVICE_MEMORY;
+    impmem_status code = fake->options.account == IMPMEM_ACCOUNT_PINNED ? IMPMEM_ERR_OUT_OF_PINNED_MEMORY
+                                                                        : IMPMEM_ERR_OUT_OF_DEVICE_MEMORY;
     uint64_t left = fake->options.capacity_bytes - fake->held;
     impmem_status st = impmem__error_set(why, code, "fake", "%llu bytes asked, %llu of the capacity of %llu left",
                                          (unsigned long long)bytes, (unsigned long long)left,
@@ -207,16 +210,18 @@ static bool over_capacity(const impmem_fake *fake, uint64_t bytes)
     return bytes > fake->options.capacity_bytes - fake->held;
 }
 
-/* ---- the vtable --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the vtable -------------------------------------------------------------------------------------------------- */
 
-static impmem_status acquire_locked(impmem_fake *fake, uint64_t bytes, uint64_t alignment, void **out_base, impmem_error *why)
+static impmem_status acquire_locked(impmem_fake *fake, uint64_t bytes, uint64_t alignment, void **out_base,
+                                    impmem_error *why)
 {
     fake->calls++;
     if (springs(&fake->take)) return injected(fake, "acquire", bytes, why);
     if (over_capacity(fake, bytes)) return out_of_memory(fake, bytes, why);
     block *b = make_block(fake, bytes, alignment, false);
-    if (!b) return impmem__error_set(why, IMPMEM_ERR_OUT_OF_HOST_MEMORY, "fake", "the system refused to map %llu bytes",
-                                     (unsigned long long)bytes);
+    if (!b)
+        return impmem__error_set(why, IMPMEM_ERR_OUT_OF_HOST_MEMORY, "fake", "the system refused to map %llu bytes",
+                                 (unsigned long long)bytes);
     b->held = bytes;
     fake->held += bytes;
     *out_base = b->base;
@@ -232,7 +237,8 @@ static impmem_status fake_acquire(void *self, uint64_t bytes, uint64_t alignment
     return st;
 }
 
-static impmem_status reserve_locked(impmem_fake *fake, uint64_t bytes, uint64_t alignment, void **out_base, impmem_error *why)
+static impmem_status reserve_locked(impmem_fake *fake, uint64_t bytes, uint64_t alignment, void **out_base,
+                                    impmem_error *why)
 {
     fake->calls++;
     if (springs(&fake->take)) return injected(fake, "reserve", bytes, why);
@@ -316,7 +322,8 @@ static impmem_status commit_locked(impmem_fake *fake, void *base, uint64_t offse
     fake->calls++;
     *achieved = 0;
     block *b = find_block(fake, base);
-    if (!b || !b->growable) return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "fake", "no reservation starts there");
+    if (!b || !b->growable)
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "fake", "no reservation starts there");
     bool fails = springs(&fake->take);
     uint64_t half = length / 2 / fake->options.granule_bytes * fake->options.granule_bytes;
     uint64_t wanted = fails ? half : length;
@@ -327,7 +334,8 @@ static impmem_status commit_locked(impmem_fake *fake, void *base, uint64_t offse
     return fails ? injected(fake, "commit", length, why) : IMPMEM_OK;
 }
 
-static impmem_status fake_commit(void *self, void *base, uint64_t offset, uint64_t length, uint64_t *achieved, impmem_error *why)
+static impmem_status fake_commit(void *self, void *base, uint64_t offset, uint64_t length, uint64_t *achieved,
+                                 impmem_error *why)
 {
     impmem_fake *fake = self;
     (void)pthread_mutex_lock(&fake->lock);
@@ -382,16 +390,18 @@ static void fake_destroy(void *self)
     fake_release(fake, sizeof *fake);
 }
 
-/* ---- creation ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- creation ---------------------------------------------------------------------------------------------------- */
 
 static impmem_status check_options(const impmem_fake_options *o, impmem_error *why)
 {
     impmem_status st = impmem__options_check(o->size, o->version, sizeof *o, 1);
-    if (st) return impmem__error_set(why, st, "fake options", "size %u or version %u is not one of this library", o->size, o->version);
+    if (st)
+        return impmem__error_set(why, st, "fake options", "size %u or version %u is not one of this library", o->size,
+                                 o->version);
     uint64_t granule = o->granule_bytes;
     if (granule != 0 && (granule < MIN_GRANULE || (granule & (granule - 1))))
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "granule_bytes", "%llu is not a power of two of at least %u",
-                                 (unsigned long long)granule, MIN_GRANULE);
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "granule_bytes",
+                                 "%llu is not a power of two of at least %u", (unsigned long long)granule, MIN_GRANULE);
     if ((unsigned)o->backing > IMPMEM_FAKE_ADDRESS_ONLY || (unsigned)o->account >= IMPMEM_N_ACCOUNTS)
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "fake options", "no such backing or account");
     return IMPMEM_OK;
@@ -438,7 +448,7 @@ impmem_status impmem_fake_backend_create(impmem_ledger *ledger, const impmem_fak
     return IMPMEM_OK;
 }
 
-/* ---- control -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- control ----------------------------------------------------------------------------------------------------- */
 
 void impmem_fake_fail_nth(impmem_fake *fake, uint64_t n, impmem_status status, impmem_fail_mode mode)
 {

@@ -20,12 +20,14 @@ static impmem__line_counter *counter_of(impmem_ledger *ledger, impmem_line_id li
     return known ? &known->counter : &ledger->unplanned[tag][account];
 }
 
-void impmem__ledger_live_add(impmem_ledger *ledger, impmem_line_id line, impmem_tag tag, impmem_account account, uint64_t bytes)
+void impmem__ledger_live_add(impmem_ledger *ledger, impmem_line_id line, impmem_tag tag, impmem_account account,
+                             uint64_t bytes)
 {
     impmem__line_counter_add(counter_of(ledger, line, tag, account), bytes);
 }
 
-void impmem__ledger_live_sub(impmem_ledger *ledger, impmem_line_id line, impmem_tag tag, impmem_account account, uint64_t bytes)
+void impmem__ledger_live_sub(impmem_ledger *ledger, impmem_line_id line, impmem_tag tag, impmem_account account,
+                             uint64_t bytes)
 {
     impmem__line_counter_sub(counter_of(ledger, line, tag, account), bytes);
 }
@@ -77,8 +79,8 @@ uint64_t impmem__region_granule_bytes(const impmem_region *region)
     return region->granule;
 }
 
-static impmem_status check_span_locked(const impmem_ledger *ledger, uint64_t region_id, uint64_t generation, const void *data,
-                                       uint64_t bytes)
+static impmem_status check_span_locked(const impmem_ledger *ledger, uint64_t region_id, uint64_t generation,
+                                       const void *data, uint64_t bytes)
 {
     const impmem_region *region = ledger->regions;
     while (region && region->id != region_id) region = region->next;
@@ -90,8 +92,8 @@ static impmem_status check_span_locked(const impmem_ledger *ledger, uint64_t reg
     return region->tier->check_span(region->tier_self, generation, data, bytes);
 }
 
-impmem_status impmem__ledger_check_span(const impmem_ledger *ledger, uint64_t region_id, uint64_t generation, const void *data,
-                                        uint64_t bytes)
+impmem_status impmem__ledger_check_span(const impmem_ledger *ledger, uint64_t region_id, uint64_t generation,
+                                        const void *data, uint64_t bytes)
 {
     if (!ledger) return IMPMEM_ERR_INVALID_ARGUMENT;
     impmem__lock(ledger);

@@ -14,7 +14,7 @@
 #include "impmem/backend.h"
 #include "impmem/ledger.h"
 
-/* ---- live bytes -------------------------------------------------------------------------------------------------------- */
+/* ---- live bytes -------------------------------------------------------------------------------------------------- */
 
 typedef struct impmem__line_counter {
     _Atomic uint64_t live; /* bytes now */
@@ -27,8 +27,7 @@ static inline void impmem__line_counter_add(impmem__line_counter *counter, uint6
     uint64_t live = atomic_fetch_add_explicit(&counter->live, bytes, memory_order_relaxed) + bytes;
     uint64_t peak = atomic_load_explicit(&counter->peak, memory_order_relaxed);
     while (live > peak && !atomic_compare_exchange_weak_explicit(&counter->peak, &peak, live, memory_order_relaxed,
-                                                                 memory_order_relaxed)) {
-    }
+                                                                 memory_order_relaxed)) {}
 }
 
 static inline void impmem__line_counter_sub(impmem__line_counter *counter, uint64_t bytes)
@@ -51,12 +50,13 @@ static inline void impmem__line_counter_sub_owned(impmem__line_counter *counter,
     atomic_store_explicit(&counter->live, live - bytes, memory_order_relaxed);
 }
 
-/* The region's own counter for share `share` (0 for a region without shares); NULL above that. Its bytes count for the share's
- * line, the region's tag and its backend's account. Written by the region's owner thread only. */
+/* The region's own counter for share `share` (0 for a region without shares); NULL above that. Its bytes count for the
+ * share's line, the region's tag and its backend's account. Written by the region's owner thread only. */
 impmem__line_counter *impmem__region_counter(impmem_region *region, uint32_t share);
 
-/* The line's counter that lies in no region, for whoever holds memory outside one. For an id that the plan doesn't have: the one
- * of unplanned device bytes tagged OTHER. Lives as long as the ledger; never NULL. Shared: not with the _owned functions. */
+/* The line's counter that lies in no region, for whoever holds memory outside one. For an id that the plan doesn't have:
+ * the one of unplanned device bytes tagged OTHER. Lives as long as the ledger; never NULL. Shared: not with the _owned
+ * functions. */
 impmem__line_counter *impmem__ledger_line_counter(impmem_ledger *ledger, impmem_line_id line);
 /* Looks the counter up on every call: for calls that are not hot. Unplanned lines count by tag and account. */
 void impmem__ledger_live_add(impmem_ledger *ledger, impmem_line_id line, impmem_tag tag, impmem_account account,
@@ -64,11 +64,11 @@ void impmem__ledger_live_add(impmem_ledger *ledger, impmem_line_id line, impmem_
 void impmem__ledger_live_sub(impmem_ledger *ledger, impmem_line_id line, impmem_tag tag, impmem_account account,
                              uint64_t bytes);
 
-/* ---- tiers over regions ------------------------------------------------------------------------------------------------ */
+/* ---- tiers over regions ------------------------------------------------------------------------------------------ */
 
 typedef struct impmem__tier_ops {
-    /* IMPMEM_OK, STALE or FORGED for a span inside the region. Called with the ledger's lock held: must call no ledger, backend
-     * or region function. NULL = this tier mints no spans: every one is FORGED. */
+    /* IMPMEM_OK, STALE or FORGED for a span inside the region. Called with the ledger's lock held: must call no ledger,
+     * backend or region function. NULL = this tier mints no spans: every one is FORGED. */
     impmem_status (*check_span)(void *self, uint64_t generation, const void *data, uint64_t bytes);
 } impmem__tier_ops;
 
@@ -76,18 +76,19 @@ typedef struct impmem__tier_ops {
 impmem_status impmem__region_open_tier(impmem_region *region, const impmem__tier_ops *ops, void *self);
 void impmem__region_close_tier(impmem_region *region); /* not open: does nothing */
 
-/* The line shares that the region was acquired with; NULL and 0 when all of it is one line's. Lines that the plan doesn't have
- * read IMPMEM_NO_LINE. */
+/* The line shares that the region was acquired with; NULL and 0 when all of it is one line's. Lines that the plan doesn't
+ * have read IMPMEM_NO_LINE. */
 const impmem_line_share *impmem__region_shares(const impmem_region *region, uint32_t *out_n);
 impmem_line_id impmem__region_line(const impmem_region *region); /* IMPMEM_NO_LINE when unplanned */
 impmem_ledger *impmem__region_ledger(const impmem_region *region);
 uint64_t impmem__region_granule_bytes(const impmem_region *region);
 
-/* What impmem_span_check asks. FORGED: no such region, outside of it, or open in no tier; STALE: the region was released. */
-impmem_status impmem__ledger_check_span(const impmem_ledger *ledger, uint64_t region_id, uint64_t generation, const void *data,
-                                        uint64_t bytes);
+/* What impmem_span_check asks. FORGED: no such region, outside of it, or open in no tier; STALE: the region was
+ * released. */
+impmem_status impmem__ledger_check_span(const impmem_ledger *ledger, uint64_t region_id, uint64_t generation,
+                                        const void *data, uint64_t bytes);
 
-/* ---- staging, numbers, counts ---------------------------------------------------------------------------------------------- */
+/* ---- staging, numbers, counts ------------------------------------------------------------------------------------ */
 
 /* Embedded in a staging object; zero it and set `name`. */
 typedef struct impmem__staging_link {
@@ -111,7 +112,7 @@ typedef struct impmem__pinned_link {
     uint64_t number; /* 1, 2, 3 ..., never reused within the ledger */
 } impmem__pinned_link;
 
-void impmem__ledger_pinned_add(impmem_ledger *ledger, impmem__pinned_link *link); /* sets the number */
+void impmem__ledger_pinned_add(impmem_ledger *ledger, impmem__pinned_link *link);              /* sets the number */
 impmem__pinned_link *impmem__ledger_pinned_find(const impmem_ledger *ledger, uint64_t number); /* NULL: closed, or none */
 void impmem__ledger_pinned_remove(impmem_ledger *ledger, impmem__pinned_link *link);
 

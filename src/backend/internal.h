@@ -1,7 +1,7 @@
 /* backend/internal.h - the structs of this folder and the bookkeeping that runs under the ledger's lock.
  *
- * Locks, outermost first: a region's `grow` mutex, the ledger's `lock`. A backend's vtable is called with at most the `grow`
- * mutex held, callbacks (violation, log, write) with none.
+ * Locks, outermost first: a region's `grow` mutex, the ledger's `lock`. A backend's vtable is called with at most the
+ * `grow` mutex held, callbacks (violation, log, write) with none.
  */
 #ifndef IMPMEM__BACKEND_INTERNAL_H
 #define IMPMEM__BACKEND_INTERNAL_H
@@ -43,7 +43,8 @@ typedef struct impmem__ledger_line {
     char name[IMPMEM_LINE_NAME_BYTES];
 } impmem__ledger_line;
 _Static_assert(sizeof(impmem__ledger_line) <= IMPMEM__LEDGER_LINE_BYTES, "the planner counts this many bytes a line");
-_Static_assert(sizeof(impmem_journal_record) == IMPMEM__JOURNAL_RECORD_BYTES, "the planner counts this many bytes a record");
+_Static_assert(sizeof(impmem_journal_record) == IMPMEM__JOURNAL_RECORD_BYTES,
+               "the planner counts this many bytes a record");
 
 typedef struct impmem__violation_counts {
     uint64_t serving[IMPMEM_N_TAGS];
@@ -141,7 +142,7 @@ _Static_assert(sizeof(struct impmem_region) <= IMPMEM__REGION_HEADER_BYTES, "the
 _Static_assert(sizeof(impmem_line_share) + sizeof(impmem__line_counter) == IMPMEM__REGION_SHARE_BYTES,
                "the planner counts this many bytes a share");
 
-/* ---- under the lock ------------------------------------------------------------------------------------------------------ */
+/* ---- under the lock ---------------------------------------------------------------------------------------------- */
 
 static inline void impmem__lock(const impmem_ledger *ledger)
 {
@@ -180,7 +181,7 @@ void impmem__fold_live_peaks(impmem_ledger *ledger, const impmem_region *region)
 
 impmem__subject impmem__region_subject(const impmem_region *region);
 
-/* ---- guards: each takes the lock itself and delivers callbacks after it ------------------------------------------------------ */
+/* ---- guards: each takes the lock itself and delivers callbacks after it ------------------------------------------ */
 
 typedef enum impmem__act {
     IMPMEM__ACT_ACQUIRE,  /* acquire, reserve, host memory, commit outside the plan: counted while Serving */
@@ -189,13 +190,15 @@ typedef enum impmem__act {
 } impmem__act;
 
 /* Capture guard, then phase guard. CAPTURING or SERVING, counted, journalled and reported. */
-impmem_status impmem__guard(impmem_ledger *ledger, impmem__act act, impmem__subject subject, uint64_t bytes, impmem_error *why);
+impmem_status impmem__guard(impmem_ledger *ledger, impmem__act act, impmem__subject subject, uint64_t bytes,
+                            impmem_error *why);
 
-/* Takes `bytes` of the subject's budget and `host_bytes` of the pageable one, and enters the backend call into in_flight: both
- * until impmem__leave. CAPTURING or BUDGET_EXCEEDED: nothing taken, refusal journalled. */
+/* Takes `bytes` of the subject's budget and `host_bytes` of the pageable one, and enters the backend call into in_flight:
+ * both until impmem__leave. CAPTURING or BUDGET_EXCEEDED: nothing taken, refusal journalled. */
 impmem_status impmem__enter(impmem_ledger *ledger, impmem__act act, impmem__subject subject, uint64_t bytes,
                             uint64_t host_bytes, impmem_error *why);
-/* With the lock held: gives the pending bytes back; what was really taken is for the caller to tally in the same locked span. */
+/* With the lock held: gives the pending bytes back; what was really taken is for the caller to tally in the same locked
+ * span. */
 void impmem__leave_locked(impmem_ledger *ledger, impmem__subject subject, uint64_t bytes, uint64_t host_bytes);
 /* Would `more` bytes beyond `fewer` given back fit the budget now? Refusal journalled as by impmem__enter. */
 impmem_status impmem__would_fit(impmem_ledger *ledger, impmem__subject subject, uint64_t more, uint64_t fewer,
@@ -209,8 +212,8 @@ void impmem__host_book_locked(impmem_ledger *ledger, impmem__subject subject, ui
 void impmem__host_unbook_locked(impmem_ledger *ledger, impmem__subject subject, uint64_t bytes);
 
 /* What a vtable function said, or failing that its status, as the caller's error. */
-void impmem__backend_error(const impmem_backend *backend, impmem_status st, impmem__subject subject, const impmem_error *cause,
-                           impmem_error *why);
+void impmem__backend_error(const impmem_backend *backend, impmem_status st, impmem__subject subject,
+                           const impmem_error *cause, impmem_error *why);
 
 /* BUDGET_EXCEEDED, with a message that tells the account's limit. */
 impmem_status impmem__budget_error(impmem_error *why, const impmem_ledger *ledger, impmem__subject subject, uint64_t asked,

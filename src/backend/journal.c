@@ -8,7 +8,7 @@
 const char *impmem_journal_op_name(impmem_journal_op op)
 {
     switch (op) {
-#define OP_NAME(name, value, text, sign)                                                                              \
+#define OP_NAME(name, value, text, sign)                                                                                   \
     case IMPMEM_JOURNAL_##name: return text;
         IMPMEM_JOURNAL_OP_MAP(OP_NAME)
 #undef OP_NAME
@@ -19,7 +19,7 @@ const char *impmem_journal_op_name(impmem_journal_op op)
 int impmem_journal_op_sign(impmem_journal_op op)
 {
     switch (op) {
-#define OP_SIGN(name, value, text, sign)                                                                              \
+#define OP_SIGN(name, value, text, sign)                                                                                   \
     case IMPMEM_JOURNAL_##name: return sign;
         IMPMEM_JOURNAL_OP_MAP(OP_SIGN)
 #undef OP_SIGN

@@ -1,4 +1,5 @@
-/* backend/journal_format.h - words of the journal file that writer and reader share. The format is told in docs/journal.md. */
+/* backend/journal_format.h - words of the journal file that writer and reader share. The format is told in
+ * docs/journal.md. */
 #ifndef IMPMEM__BACKEND_JOURNAL_FORMAT_H
 #define IMPMEM__BACKEND_JOURNAL_FORMAT_H
 

@@ -1,5 +1,5 @@
-/* Reading a journal file: once for the checksum, so that the caller's callback never sees a record of a damaged file, and once for
- * the records. Memory is bounded by one line.
+/* Reading a journal file: once for the checksum, so that the caller's callback never sees a record of a damaged file, and
+ * once for the records. Memory is bounded by one line.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -63,7 +63,7 @@ static bool starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* ---- the checksum ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the checksum ------------------------------------------------------------------------------------------------ */
 
 static impmem_status check_magic(reader *r)
 {
@@ -107,7 +107,7 @@ static impmem_status verify(reader *r)
     }
 }
 
-/* ---- fields ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- fields ------------------------------------------------------------------------------------------------------ */
 
 /* Cuts the word off `*at`: up to a space or the end of the line, which are consumed. NULL: no word there. */
 static char *word(char **at)
@@ -196,7 +196,7 @@ static bool take_name(char **at, const char *(*name_of)(unsigned), unsigned firs
     return false;
 }
 
-/* ---- records ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- records ----------------------------------------------------------------------------------------------------- */
 
 static bool parse_record(char *at, impmem_journal_record *out)
 {
@@ -240,7 +240,8 @@ static impmem_status read_header(reader *r, impmem_journal_summary *sum, uint64_
             if (!take_name(&at, account_name, 0, &account) || account != accounts || !take_number(&at, UINT64_MAX, &bytes))
                 return bad(r, IMPMEM_ERR_BAD_FORMAT, "expected \"opening ACCOUNT BYTES\", the accounts in order");
             sum->opening_bytes[accounts++] = bytes;
-            if (impmem_add(&accounts_total, accounts_total, bytes)) return bad(r, IMPMEM_ERR_BAD_VALUE, "the balances overflow");
+            if (impmem_add(&accounts_total, accounts_total, bytes))
+                return bad(r, IMPMEM_ERR_BAD_VALUE, "the balances overflow");
         } else if (key && strcmp(key, "opening-line") == 0) {
             if (!take_line(&at, &line) || !take_number(&at, UINT64_MAX, &bytes))
                 return bad(r, IMPMEM_ERR_BAD_FORMAT, "expected \"opening-line LINE BYTES\"");
@@ -290,7 +291,8 @@ static impmem_status read_records(reader *r, each_fn each, void *context, impmem
         st = next_line(r, &end);
         if (st) return st;
         if (end || starts_with(r->text, IMPMEM__JOURNAL_CHECKSUM)) {
-            return expected == end_sequence ? IMPMEM_OK : bad(r, IMPMEM_ERR_BAD_VALUE, "fewer records than the header says");
+            return expected == end_sequence ? IMPMEM_OK
+                                            : bad(r, IMPMEM_ERR_BAD_VALUE, "fewer records than the header says");
         }
         if (!parse_record(r->text, &record)) return bad(r, IMPMEM_ERR_BAD_FORMAT, "not a record");
         if (record.sequence != expected || expected == end_sequence)

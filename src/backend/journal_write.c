@@ -1,7 +1,8 @@
 /* Writing the journal as a file.
  *
- * The caller's write function runs without the ledger's lock, so the ledger may go on while it is called: records are copied out
- * in small batches, and when the ring has meanwhile dropped one that was promised in the header the answer is IMPMEM_ERR_BUSY.
+ * The caller's write function runs without the ledger's lock, so the ledger may go on while it is called: records are
+ * copied out in small batches, and when the ring has meanwhile dropped one that was promised in the header the answer is
+ * IMPMEM_ERR_BUSY.
  */
 #include <stdarg.h>
 #include <stdio.h>

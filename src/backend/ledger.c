@@ -36,14 +36,15 @@ const char *impmem_phase_name(impmem_phase phase)
     return "?";
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static bool lines_valid(const impmem_lines *lines)
 {
     if (lines->n_lines && !lines->line) return false;
     for (uint32_t i = 0; i < lines->n_lines; i++) {
         const impmem_line *line = &lines->line[i];
-        if (line->id == IMPMEM_NO_LINE || (unsigned)line->account >= IMPMEM_N_ACCOUNTS || (unsigned)line->tag >= IMPMEM_N_TAGS)
+        if (line->id == IMPMEM_NO_LINE || (unsigned)line->account >= IMPMEM_N_ACCOUNTS ||
+            (unsigned)line->tag >= IMPMEM_N_TAGS)
             return false;
         for (uint32_t j = 0; j < i; j++) {
             if (lines->line[j].id == line->id) return false;
@@ -158,9 +159,9 @@ static impmem_status find_holder(const impmem_ledger *ledger, impmem_error *why)
         const impmem__ledger_line *line = &ledger->line[i];
         uint64_t spared = line->charged + (line->id == ledger->host_line ? ledger->own_bytes : 0);
         if (line->tally.committed > spared) {
-            impmem_status st = impmem__error_set(why, IMPMEM_ERR_LIVE_HOLDERS, line->name,
-                                                 "%llu bytes of line %u (%s) are still held",
-                                                 (unsigned long long)(line->tally.committed - spared), line->id, line->name);
+            impmem_status st = impmem__error_set(
+                why, IMPMEM_ERR_LIVE_HOLDERS, line->name, "%llu bytes of line %u (%s) are still held",
+                (unsigned long long)(line->tally.committed - spared), line->id, line->name);
             impmem__error_line(why, line->id);
             return st;
         }
@@ -215,7 +216,7 @@ uint64_t impmem_ledger_seed(const impmem_ledger *ledger)
     return ledger->seed;
 }
 
-/* ---- phases ------------------------------------------------------------------------------------------------------------------ */
+/* ---- phases ------------------------------------------------------------------------------------------------------ */
 
 impmem_phase impmem_ledger_phase(const impmem_ledger *ledger)
 {
@@ -323,7 +324,7 @@ impmem_status impmem_ledger_replan_reason(const impmem_ledger *ledger, uint32_t 
     return st;
 }
 
-/* ---- capture ------------------------------------------------------------------------------------------------------------------ */
+/* ---- capture ----------------------------------------------------------------------------------------------------- */
 
 impmem_status impmem_ledger_capture_begin(impmem_ledger *ledger)
 {

@@ -1,5 +1,5 @@
-/* The ledger's list of live page-locked allocations. A handle names its allocation by number, so that one that was closed, or a
- * copy of it, is looked for here and touches no freed memory.
+/* The ledger's list of live page-locked allocations. A handle names its allocation by number, so that one that was
+ * closed, or a copy of it, is looked for here and touches no freed memory.
  */
 #include "backend/internal.h"
 

@@ -165,8 +165,9 @@ static impmem_status target_granules(const impmem_region *region, uint64_t targe
 {
     if (!region->growable) return not_growable(region, why);
     if (target > region->reserved)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "target", "%llu bytes are more than the reservation of %llu",
-                                 (unsigned long long)target, (unsigned long long)region->reserved);
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "target",
+                                 "%llu bytes are more than the reservation of %llu", (unsigned long long)target,
+                                 (unsigned long long)region->reserved);
     *out = target / region->granule + (target % region->granule != 0);
     return IMPMEM_OK;
 }
@@ -182,7 +183,8 @@ static impmem_status commit_target(impmem_region *region, uint64_t target_bytes,
     impmem_status st = guard_growth(region, missing, why);
     if (st) return st;
     if (range) return target_granules(region, target_bytes, &target, why);
-    if (missing && islands) st = impmem__would_fit(region->backend->ledger, impmem__region_subject(region), missing, islands, why);
+    if (missing && islands)
+        st = impmem__would_fit(region->backend->ledger, impmem__region_subject(region), missing, islands, why);
     if (!st) st = decommit_present(region, above, why);
     if (!st) st = commit_missing(region, below, why);
     return st;
@@ -207,8 +209,9 @@ static impmem_status check_range(const impmem_region *region, uint64_t offset, u
     if (impmem_add(&end, offset, length))
         return impmem__error_set(why, IMPMEM_ERR_OVERFLOW, "range", "offset + length overflows");
     if (end > region->reserved)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "range", "[%llu, %llu) leaves the reservation of %llu bytes",
-                                 (unsigned long long)offset, (unsigned long long)end, (unsigned long long)region->reserved);
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "range",
+                                 "[%llu, %llu) leaves the reservation of %llu bytes", (unsigned long long)offset,
+                                 (unsigned long long)end, (unsigned long long)region->reserved);
     return IMPMEM_OK;
 }
 
@@ -263,7 +266,7 @@ impmem_status impmem_region_decommit_range(impmem_region *region, uint64_t offse
     return st;
 }
 
-/* ---- cheap queries --------------------------------------------------------------------------------------------------------------- */
+/* ---- cheap queries ----------------------------------------------------------------------------------------------- */
 
 void *impmem_region_base(const impmem_region *region)
 {

@@ -1,8 +1,8 @@
 /* The C library's allocator behind the caller's interface, and zeroed memory from either.
  *
- * The default allocator hands out zeroed memory by calloc, which for big blocks costs no write at all: the pages arrive zeroed
- * when they are first touched. calloc knows nothing of alignment, so each block is made larger and the pointer that free()
- * wants is kept in the word before the aligned block.
+ * The default allocator hands out zeroed memory by calloc, which for big blocks costs no write at all: the pages arrive
+ * zeroed when they are first touched. calloc knows nothing of alignment, so each block is made larger and the pointer
+ * that free() wants is kept in the word before the aligned block.
  */
 #include "impmem/allocator.h"
 

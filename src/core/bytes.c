@@ -23,14 +23,15 @@ static impmem_status parse_digits(const char **text, uint64_t *out)
     if (!is_digit(**text)) return IMPMEM_ERR_BAD_VALUE;
     uint64_t value = 0;
     for (; is_digit(**text); (*text)++) {
-        if (impmem_mul(&value, value, 10) || impmem_add(&value, value, (uint64_t)(**text - '0'))) return IMPMEM_ERR_OVERFLOW;
+        if (impmem_mul(&value, value, 10) || impmem_add(&value, value, (uint64_t)(**text - '0')))
+            return IMPMEM_ERR_OVERFLOW;
     }
     *out = value;
     return IMPMEM_OK;
 }
 
-/* Consumes ".digits" when it is there. At most 18 significant digits: the denominator then stays below 2^63, so that doubling
- * the numerator in scale_fraction cannot wrap. */
+/* Consumes ".digits" when it is there. At most 18 significant digits: the denominator then stays below 2^63, so that
+ * doubling the numerator in scale_fraction cannot wrap. */
 static impmem_status parse_fraction(const char **text, fraction *out)
 {
     fraction f = {0, 1, false};

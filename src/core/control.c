@@ -8,7 +8,8 @@
 static impmem_status add_table(uint64_t *total, uint64_t count, uint64_t each)
 {
     uint64_t bytes;
-    if (impmem_mul(&bytes, count, each) || impmem_align_up(&bytes, bytes, IMPMEM__TABLE_ALIGNMENT)) return IMPMEM_ERR_OVERFLOW;
+    if (impmem_mul(&bytes, count, each) || impmem_align_up(&bytes, bytes, IMPMEM__TABLE_ALIGNMENT))
+        return IMPMEM_ERR_OVERFLOW;
     return impmem_add(total, *total, bytes);
 }
 

@@ -9,8 +9,8 @@
 #include "impmem/allocator.h"
 #include "impmem/status.h"
 
-/* Starts `why` afresh with a status, a subject (NULL = "") and a one-line message; text that is too long is cut. NULL `why` is
- * fine. Returns `status`, so that a failing function can end with it. */
+/* Starts `why` afresh with a status, a subject (NULL = "") and a one-line message; text that is too long is cut. NULL
+ * `why` is fine. Returns `status`, so that a failing function can end with it. */
 impmem_status impmem__error_set(impmem_error *why, impmem_status status, const char *subject, const char *fmt, ...)
     IMPMEM_PRINTF(4, 5);
 

@@ -95,8 +95,8 @@ static void end_level(impmem__json *json, bool object)
     emit(json, object ? "}" : "]", 1);
 }
 
-/* Length of the well-formed UTF-8 sequence at `s` (1 to 4), or 0: overlong forms, surrogates and values above U+10FFFF are not
- * well-formed. */
+/* Length of the well-formed UTF-8 sequence at `s` (1 to 4), or 0: overlong forms, surrogates and values above U+10FFFF
+ * are not well-formed. */
 static size_t utf8_length(const unsigned char *s, size_t left)
 {
     unsigned char lead = s[0];

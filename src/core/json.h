@@ -8,8 +8,8 @@
  *   impmem__json_object_end(&json);
  *   return impmem__json_finish(&json);
  *
- * No heap. The first error sticks: later calls do nothing, and impmem__json_finish returns it. Misuse (a value without a key
- * inside an object, a wrong end) is IMPMEM_ERR_STATE, nesting beyond IMPMEM__JSON_MAX_DEPTH is IMPMEM_ERR_EXHAUSTED.
+ * No heap. The first error sticks: later calls do nothing, and impmem__json_finish returns it. Misuse (a value without a
+ * key inside an object, a wrong end) is IMPMEM_ERR_STATE, nesting beyond IMPMEM__JSON_MAX_DEPTH is IMPMEM_ERR_EXHAUSTED.
  */
 #ifndef IMPMEM__CORE_JSON_H
 #define IMPMEM__CORE_JSON_H

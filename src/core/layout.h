@@ -1,5 +1,5 @@
-/* core/layout.h - bytes of the fixed parts of the library's own host tables. control.c adds them up for the planner; the files
- * that lay the structs out assert that they fit, so that neither can change alone. All in bytes.
+/* core/layout.h - bytes of the fixed parts of the library's own host tables. control.c adds them up for the planner; the
+ * files that lay the structs out assert that they fit, so that neither can change alone. All in bytes.
  */
 #ifndef IMPMEM__CORE_LAYOUT_H
 #define IMPMEM__CORE_LAYOUT_H
@@ -24,16 +24,16 @@
 #define IMPMEM__SCRATCH_BYTES 1216u
 
 #define IMPMEM__BLOCK_POOL_HEADER_BYTES 384u
-#define IMPMEM__BLOCK_POOL_SLOT_BYTES 32u  /* one per block and one per extra reference */
+#define IMPMEM__BLOCK_POOL_SLOT_BYTES 32u /* one per block and one per extra reference */
 #define IMPMEM__BLOCK_POOL_BLOCK_BYTES 8u
 
 #define IMPMEM__KV_HEADER_BYTES 2048u
 #define IMPMEM__KV_SEQUENCE_BYTES 192u
-#define IMPMEM__KV_REF_BYTES 16u   /* one position of one sequence in one group, */
-#define IMPMEM__KV_ID_BYTES 4u     /* with the block's id beside it */
-#define IMPMEM__KV_CHAIN_BYTES 8u  /* one position of one sequence, where there is a prefix cache */
-#define IMPMEM__KV_ENTRY_BYTES 64u /* one cached block, its tokens apart */
-#define IMPMEM__KV_ROOT_BYTES 552u /* one namespace */
+#define IMPMEM__KV_REF_BYTES 16u     /* one position of one sequence in one group, */
+#define IMPMEM__KV_ID_BYTES 4u       /* with the block's id beside it */
+#define IMPMEM__KV_CHAIN_BYTES 8u    /* one position of one sequence, where there is a prefix cache */
+#define IMPMEM__KV_ENTRY_BYTES 64u   /* one cached block, its tokens apart */
+#define IMPMEM__KV_ROOT_BYTES 552u   /* one namespace */
 #define IMPMEM__KV_CACHED_ROOTS 256u /* most namespaces that cached blocks may belong to at once */
 #define IMPMEM__KV_MAX_ROWS 0x7ffffffeu
 

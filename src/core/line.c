@@ -15,7 +15,7 @@ const char *impmem_account_name(impmem_account account)
 const char *impmem_tier_name(impmem_tier tier)
 {
     switch (tier) {
-#define TIER_NAME(name, value, text)                                                                                  \
+#define TIER_NAME(name, value, text)                                                                                       \
     case IMPMEM_TIER_##name: return text;
         IMPMEM_TIER_MAP(TIER_NAME)
 #undef TIER_NAME
@@ -27,7 +27,7 @@ const char *impmem_tier_name(impmem_tier tier)
 const char *impmem_tag_name(impmem_tag tag)
 {
     switch (tag) {
-#define TAG_NAME(name, value, text)                                                                                   \
+#define TAG_NAME(name, value, text)                                                                                        \
     case IMPMEM_TAG_##name: return text;
         IMPMEM_TAG_MAP(TAG_NAME)
 #undef TAG_NAME

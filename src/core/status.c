@@ -4,7 +4,7 @@
 const char *impmem_status_name(impmem_status status)
 {
     switch (status) {
-#define STATUS_NAME(name, value, message)                                                                             \
+#define STATUS_NAME(name, value, message)                                                                                  \
     case IMPMEM_##name: return "IMPMEM_" #name;
         IMPMEM_STATUS_MAP(STATUS_NAME)
 #undef STATUS_NAME
@@ -15,7 +15,7 @@ const char *impmem_status_name(impmem_status status)
 const char *impmem_status_message(impmem_status status)
 {
     switch (status) {
-#define STATUS_MESSAGE(name, value, message)                                                                          \
+#define STATUS_MESSAGE(name, value, message)                                                                               \
     case IMPMEM_##name: return message;
         IMPMEM_STATUS_MAP(STATUS_MESSAGE)
 #undef STATUS_MESSAGE

@@ -1,5 +1,5 @@
-/* What the backend tests share: a small plan, a ledger over it, a fake, and the self-check of every test: the journal's balances
- * equal the books.
+/* What the backend tests share: a small plan, a ledger over it, a fake, and the self-check of every test: the journal's
+ * balances equal the books.
  */
 #ifndef TESTS_UNIT_BACKEND_HELPERS_H
 #define TESTS_UNIT_BACKEND_HELPERS_H
@@ -22,7 +22,8 @@
 
 enum { LINE_A = IMPMEM_LINE_USER, LINE_B, LINE_PINNED, LINE_CHARGE };
 
-static inline impmem_line make_line(impmem_line_id id, impmem_account account, impmem_tag tag, uint64_t bytes, const char *name)
+static inline impmem_line make_line(impmem_line_id id, impmem_account account, impmem_tag tag, uint64_t bytes,
+                                    const char *name)
 {
     impmem_line line;
     memset(&line, 0, sizeof line);
@@ -46,7 +47,8 @@ static inline void make_plan(plan *p, uint64_t device_budget)
     p->line[1] = make_line(LINE_B, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_MODEL_RESIDENT, 64 * IMPMEM_MIB, "weights");
     p->line[2] = make_line(LINE_PINNED, IMPMEM_ACCOUNT_PINNED, IMPMEM_TAG_HOST_PINNED, 8 * IMPMEM_MIB, "pinned");
     p->line[3] = make_line(LINE_CHARGE, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_CONTEXT, 16 * IMPMEM_MIB, "context");
-    p->line[4] = make_line(IMPMEM_LINE_HOST_CONTROL, IMPMEM_ACCOUNT_PAGEABLE, IMPMEM_TAG_HOST_CONTROL, IMPMEM_MIB, "control");
+    p->line[4] = make_line(IMPMEM_LINE_HOST_CONTROL, IMPMEM_ACCOUNT_PAGEABLE, IMPMEM_TAG_HOST_CONTROL, IMPMEM_MIB,
+                           "control");
     p->lines.line = p->line;
     p->lines.n_lines = 5;
     p->lines.budget_bytes[IMPMEM_ACCOUNT_DEVICE] = device_budget;

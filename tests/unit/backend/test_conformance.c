@@ -1,4 +1,5 @@
-/* The conformance suite: the fake passes in every shape, and each planted fault is caught by the check that is meant for it. */
+/* The conformance suite: the fake passes in every shape, and each planted fault is caught by the check that is meant for
+ * it. */
 #include "helpers.h"
 
 #include <pthread.h>
@@ -71,7 +72,8 @@ static void the_fake_passes_in_every_shape(void **state)
         impmem_conformance_result result;
         o.bytes = 8 * b.fake.granule_bytes;
         if (limited) b.fake.capacity_bytes = 4 * o.bytes;
-        if (b.fake.account == IMPMEM_ACCOUNT_PAGEABLE && limited) continue; /* its refusal is the device's, not the host's */
+        if (b.fake.account == IMPMEM_ACCOUNT_PAGEABLE && limited)
+            continue; /* its refusal is the device's, not the host's */
         OK(impmem_backend_conformance(&o, &result, NULL));
         if (result.failed) print_message("shape %u: %s: %s\n", shape, b.seen.first_failed, b.seen.detail);
         assert_int_equal(result.failed, 0);
@@ -113,7 +115,7 @@ static void senseless_options_run_nothing(void **state)
     assert_true(result.checks > 10 && result.failed == 0);
 }
 
-/* ---- faulty backends ---------------------------------------------------------------------------------------------------------------- */
+/* ---- faulty backends --------------------------------------------------------------------------------------------- */
 
 /* A backend over plain host memory that counts, like a device of its capacity, and can be told to do one thing wrong. */
 enum fault {
@@ -144,7 +146,7 @@ typedef struct faulty {
     uint64_t ordinal; /* which backend of the run this is */
     impmem_allocator host;
     pthread_mutex_t lock;
-    unsigned char *shared; /* OVERLAPPING_REGIONS: the one memory that all get */
+    unsigned char *shared;     /* OVERLAPPING_REGIONS: the one memory that all get */
     uint64_t committed_of[64]; /* by granule, of the one reservation of a check; enough for the suite's sizes */
 } faulty;
 
@@ -209,7 +211,8 @@ static impmem_status faulty_reserve(void *self, uint64_t bytes, uint64_t alignme
     return IMPMEM_OK;
 }
 
-static impmem_status faulty_commit(void *self, void *base, uint64_t offset, uint64_t length, uint64_t *achieved, impmem_error *why)
+static impmem_status faulty_commit(void *self, void *base, uint64_t offset, uint64_t length, uint64_t *achieved,
+                                   impmem_error *why)
 {
     faulty *f = self;
     (void)why;
@@ -265,8 +268,9 @@ static impmem_status create_faulty(void *context, impmem_ledger *ledger, impmem_
     f->capacity = 20 * G;
     f->ordinal = ++made;
     assert_int_equal(pthread_mutex_init(&f->lock, NULL), 0);
-    impmem_backend_ops ops = {sizeof ops,      1,              faulty_acquire, faulty_release, faulty_reserve,
-                              faulty_commit,   faulty_decommit, faulty_query,   faulty_destroy};
+    impmem_backend_ops ops = {
+        sizeof ops,    1, faulty_acquire, faulty_release, faulty_reserve, faulty_commit, faulty_decommit, faulty_query,
+        faulty_destroy};
     impmem_status st = impmem_backend_create(ledger, &ops, f, out, why);
     if (st) faulty_destroy(f);
     return st;

@@ -46,7 +46,8 @@ static uint64_t held(const model *m, int backend)
 {
     uint64_t bytes = 0;
     for (unsigned i = 0; i < SLOTS; i++) {
-        if (m->slot[i].region && (backend < 0 || (int)(i % 2) == backend)) bytes += count(&m->slot[i], 0, m->slot[i].granules, true) * G;
+        if (m->slot[i].region && (backend < 0 || (int)(i % 2) == backend))
+            bytes += count(&m->slot[i], 0, m->slot[i].granules, true) * G;
     }
     return bytes;
 }
@@ -85,7 +86,8 @@ static void open_slot(model *m, unsigned i)
     r->growable = draw(m, 2);
     r->on_line_b = draw(m, 2);
     r->granules = 1 + draw(m, r->growable ? GRANULES : 8);
-    impmem_acquire_info info = want((r->granules - 1) * G + 1 + draw(m, G), r->on_line_b ? LINE_B : LINE_A, IMPMEM_TAG_KV_BLOCKS);
+    impmem_acquire_info info = want((r->granules - 1) * G + 1 + draw(m, G), r->on_line_b ? LINE_B : LINE_A,
+                                    IMPMEM_TAG_KV_BLOCKS);
     impmem_status expected = IMPMEM_OK;
     if (!r->growable && r->granules * G > left(m)) expected = IMPMEM_ERR_BUDGET_EXCEEDED;
     impmem_region *region = NULL;
@@ -105,7 +107,8 @@ static void change_slot(model *m, model_region *r)
     uint64_t room = left(m);
     switch (draw(m, 3)) {
     case 0: /* [0, end) and nothing else */
-        if ((count(r, 0, end, false)) * G > room + count(r, end, r->granules, true) * G) expected = IMPMEM_ERR_BUDGET_EXCEEDED;
+        if ((count(r, 0, end, false)) * G > room + count(r, end, r->granules, true) * G)
+            expected = IMPMEM_ERR_BUDGET_EXCEEDED;
         st = impmem_region_commit(r->region, end * G, &out, NULL);
         if (!expected) {
             for (uint64_t g = 0; g < r->granules; g++) r->committed[g] = g < end;

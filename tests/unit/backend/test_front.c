@@ -30,7 +30,8 @@ static void an_acquired_region_is_rounded_booked_and_journalled(void **state)
     assert_true(record.bytes == 2 * G && record.region == 1 && record.line == LINE_A);
     assert_true(record.address == (uint64_t)(uintptr_t)impmem_region_base(region));
     OK(impmem_ledger_journal_read(ledger, record.sequence - 1, &object_record));
-    assert_true(object_record.bytes == object && object_record.line == IMPMEM_LINE_HOST_CONTROL && object_record.region == 1);
+    assert_true(object_record.bytes == object && object_record.line == IMPMEM_LINE_HOST_CONTROL &&
+                object_record.region == 1);
 
     impmem_usage usage;
     OK(impmem_ledger_line_usage(ledger, LINE_A, &usage));
@@ -354,7 +355,7 @@ static void what_is_still_held_is_named(void **state)
     destroy_all(backend, ledger);
 }
 
-/* ---- vtables ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- vtables ----------------------------------------------------------------------------------------------------- */
 
 typedef struct odd {
     impmem_backend_properties properties;
@@ -382,7 +383,8 @@ static impmem_status odd_release(void *self, void *base, uint64_t bytes)
     return IMPMEM_OK;
 }
 
-static impmem_status odd_commit(void *self, void *base, uint64_t offset, uint64_t length, uint64_t *achieved, impmem_error *why)
+static impmem_status odd_commit(void *self, void *base, uint64_t offset, uint64_t length, uint64_t *achieved,
+                                impmem_error *why)
 {
     (void)self;
     (void)base;

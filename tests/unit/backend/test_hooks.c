@@ -150,7 +150,8 @@ static void live_bytes_outside_regions_have_counters_too(void **state)
     impmem__line_counter_add(counter, 20);
     impmem__line_counter_sub(counter, 25);
     assert_true(live_of_line(ledger, LINE_PINNED, &peak) == 5 && peak == 30);
-    impmem__ledger_live_add(ledger, LINE_PINNED, IMPMEM_TAG_OTHER, IMPMEM_ACCOUNT_DEVICE, 3); /* the line's own tag and account */
+    impmem__ledger_live_add(ledger, LINE_PINNED, IMPMEM_TAG_OTHER, IMPMEM_ACCOUNT_DEVICE,
+                            3); /* the line's own tag and account */
     impmem_ledger_tag_usage(ledger, IMPMEM_TAG_HOST_PINNED, &usage);
     assert_true(usage.live_bytes == 8);
     impmem__ledger_live_add(ledger, IMPMEM_NO_LINE, IMPMEM_TAG_RESIDUAL_RING, IMPMEM_ACCOUNT_PAGEABLE, 64);

@@ -23,8 +23,8 @@ static impmem_ledger *small_ledger(uint32_t records, uint64_t *time)
 static void operations_have_names_and_signs(void **state)
 {
     (void)state;
-#define EXPECT_OP(name, value, text, sign)                                                                            \
-    assert_string_equal(impmem_journal_op_name((impmem_journal_op)(value)), text);                                    \
+#define EXPECT_OP(name, value, text, sign)                                                                                 \
+    assert_string_equal(impmem_journal_op_name((impmem_journal_op)(value)), text);                                         \
     assert_int_equal(impmem_journal_op_sign((impmem_journal_op)(value)), sign);
     IMPMEM_JOURNAL_OP_MAP(EXPECT_OP)
     assert_string_equal(impmem_journal_op_name((impmem_journal_op)0), "?");
@@ -71,7 +71,7 @@ static void dropped_records_live_on_in_the_opening_balances(void **state)
     }
 }
 
-/* ---- the file --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 typedef struct paper {
     char path[64];
@@ -99,7 +99,8 @@ static void put_text(const paper *p, const char *text, size_t n)
 static void put_sealed(const paper *p, const char *body)
 {
     char text[65600];
-    int n = snprintf(text, sizeof text, "%schecksum xxh3-64 %016llx\n", body, (unsigned long long)XXH3_64bits(body, strlen(body)));
+    int n = snprintf(text, sizeof text, "%schecksum xxh3-64 %016llx\n", body,
+                     (unsigned long long)XXH3_64bits(body, strlen(body)));
     assert_true(n > 0 && (size_t)n < sizeof text);
     put_text(p, text, (size_t)n);
 }
@@ -267,7 +268,8 @@ static void well_sealed_nonsense_is_refused_at_its_line(void **state)
         {HEAD LINES "records 4 5\n4 1 acquire loading device none 3 0 0x0 7 0 0\n", IMPMEM_ERR_BAD_FORMAT, ":8: "},
         {HEAD LINES "records 4 5\n4 1 acquire loading device other 3 0 12 7 0 0\n", IMPMEM_ERR_BAD_FORMAT, ":8: "},
         {HEAD LINES "records 4 5\n4 1 acquire loading device other 3 0 0x0 7 -1 0\n", IMPMEM_ERR_BAD_FORMAT, ":8: "},
-        {HEAD LINES "records 4 5\n4 1 acquire loading device other 3 0 0x0 7 0 4294967296\n", IMPMEM_ERR_BAD_FORMAT, ":8: "},
+        {HEAD LINES "records 4 5\n4 1 acquire loading device other 3 0 0x0 7 0 4294967296\n", IMPMEM_ERR_BAD_FORMAT,
+         ":8: "},
         {HEAD LINES "records 4 5\n4 1 acquire loading device other 3 0 0x0 7 0 0 \"why\"\n", IMPMEM_ERR_BAD_FORMAT, ":8: "},
         {HEAD LINES "records 4 5\n4 1 phase loading device other - 0 0x0 2 0 1 \"why\"\n", IMPMEM_OK, ""},
         {HEAD LINES "records 4 5\n4 1 acquire\n", IMPMEM_ERR_BAD_FORMAT, ":8: "},
@@ -289,7 +291,8 @@ static void well_sealed_nonsense_is_refused_at_its_line(void **state)
             assert_int_equal(strncmp(why.message, place, strlen(place)), 0);
             assert_true(why.offset < 1000);
         }
-        if (i == 0) assert_true(sum.closing_bytes[0] == 0 && sum.closing_bytes[2] == 5 && sum.records == 2 && sum.dropped == 4);
+        if (i == 0)
+            assert_true(sum.closing_bytes[0] == 0 && sum.closing_bytes[2] == 5 && sum.records == 2 && sum.dropped == 4);
     }
     assert_int_equal(unlink(p->path), 0);
     free(p);
@@ -330,7 +333,7 @@ static void files_that_are_no_journals_are_told_apart(void **state)
     free(p);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 typedef struct meddler {
     impmem_ledger *ledger;

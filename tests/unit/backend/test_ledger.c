@@ -119,7 +119,7 @@ static void seed_and_clock_are_the_callers(void **state)
     OK(impmem_ledger_destroy(ledger, NULL));
 }
 
-/* ---- phases ------------------------------------------------------------------------------------------------------------------ */
+/* ---- phases ------------------------------------------------------------------------------------------------------ */
 
 static void phases_only_move_forward(void **state)
 {
@@ -211,7 +211,8 @@ static void a_replan_is_a_scoped_way_back_with_its_reason_at_both_edges(void **s
     FAILS(impmem_ledger_replan_reason(ledger, 2, reason, sizeof reason), IMPMEM_ERR_NOT_FOUND);
     FAILS(impmem_ledger_replan_reason(ledger, 1, reason, 0), IMPMEM_ERR_INVALID_ARGUMENT);
     for (int i = 0; i < 16; i++) {
-        OK(impmem_ledger_replan_begin(ledger, "a reason that is much longer than the sixty-three bytes that are kept of one"));
+        OK(impmem_ledger_replan_begin(ledger,
+                                      "a reason that is much longer than the sixty-three bytes that are kept of one"));
         OK(impmem_ledger_replan_end(ledger, NULL));
     }
     FAILS(impmem_ledger_replan_reason(ledger, 1, reason, sizeof reason), IMPMEM_ERR_NOT_FOUND);
@@ -246,7 +247,7 @@ static void staging_that_survives_loading_is_named(void **state)
     OK(impmem_ledger_destroy(ledger, NULL));
 }
 
-/* ---- guards ------------------------------------------------------------------------------------------------------------------- */
+/* ---- guards ------------------------------------------------------------------------------------------------------ */
 
 static void capture_nests_and_its_end_needs_a_beginning(void **state)
 {
@@ -283,8 +284,8 @@ static void serving_acquisitions_are_counted_by_tag_under_both_policies(void **s
         impmem_error why = IMPMEM_ERROR_INIT;
         bool refuses = policies[p] == IMPMEM_SERVING_REFUSE;
         OK(impmem_ledger_set_phase(ledger, IMPMEM_PHASE_SERVING, NULL));
-        impmem_status st =
-            impmem_ledger_host_allocate(ledger, IMPMEM_LINE_HOST_CONTROL, IMPMEM_TAG_SNAPSHOTS, 100, &memory, &why);
+        impmem_status st = impmem_ledger_host_allocate(ledger, IMPMEM_LINE_HOST_CONTROL, IMPMEM_TAG_SNAPSHOTS, 100, &memory,
+                                                       &why);
         assert_int_equal(st, refuses ? IMPMEM_ERR_SERVING : IMPMEM_OK);
         assert_int_equal(memory == NULL, refuses);
         assert_true(impmem_ledger_serving_acquisitions(ledger) == 1);
@@ -307,7 +308,7 @@ static void serving_acquisitions_are_counted_by_tag_under_both_policies(void **s
     }
 }
 
-/* ---- charges and host memory ------------------------------------------------------------------------------------------------------ */
+/* ---- charges and host memory ------------------------------------------------------------------------------------- */
 
 static void charges_take_budget_to_the_byte(void **state)
 {

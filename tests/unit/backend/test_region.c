@@ -78,7 +78,8 @@ static void targets_grow_shrink_fill_holes_and_drop_islands(void **state)
     committed_is(&f, 14, 1);
     uint64_t calls = impmem_fake_calls(f.fake);
     OK(impmem_region_commit(f.region, 100 * G, &out, NULL));
-    assert_true(impmem_fake_calls(f.fake) == calls + 2); /* two holes, two calls: the committed runs are not asked for again */
+    assert_true(impmem_fake_calls(f.fake) ==
+                calls + 2); /* two holes, two calls: the committed runs are not asked for again */
     committed_is(&f, 100, 100);
     OK(impmem_region_commit(f.region, 0, &out, NULL));
     committed_is(&f, 0, 0);
@@ -202,7 +203,7 @@ static void a_commit_over_budget_commits_and_drops_nothing(void **state)
     OK(impmem_region_commit_range(f.region, 20 * G, 4 * G, NULL, NULL));
     FAILS(impmem_region_commit(f.region, 7 * G, NULL, &why), IMPMEM_ERR_BUDGET_EXCEEDED);
     assert_true(why.asked_bytes == 7 * G && why.available_bytes == 6 * G);
-    committed_is(&f, 4, 0);                                 /* the island is still there */
+    committed_is(&f, 4, 0);                                /* the island is still there */
     OK(impmem_region_commit(f.region, 6 * G, NULL, NULL)); /* fits once the island is gone */
     committed_is(&f, 6, 6);
     close_fixture(&f);

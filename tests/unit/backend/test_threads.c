@@ -29,8 +29,10 @@ static void *churn(void *context)
         if (st == IMPMEM_ERR_BUDGET_EXCEEDED) w->refused++;
         else if (st) w->unexpected = st;
         else w->succeeded++;
-        if (region && impmem_region_committed_bytes(region)) memset(impmem_region_base(region), (int)w->number, (size_t)(2 * G));
-        if (committed_of(impmem_backend_ledger(w->backend), IMPMEM_ACCOUNT_DEVICE) > 4 * G) w->unexpected = IMPMEM_ERR_OVERFLOW;
+        if (region && impmem_region_committed_bytes(region))
+            memset(impmem_region_base(region), (int)w->number, (size_t)(2 * G));
+        if (committed_of(impmem_backend_ledger(w->backend), IMPMEM_ACCOUNT_DEVICE) > 4 * G)
+            w->unexpected = IMPMEM_ERR_OVERFLOW;
         st = impmem_backend_release(&region, NULL);
         if (st) w->unexpected = st;
     }
@@ -66,7 +68,7 @@ static void four_threads_on_two_backends_never_exceed_one_budget(void **state)
     destroy_all(backend[1], ledger);
 }
 
-/* ---- a backend whose acquire lasts until it is told to end ------------------------------------------------------------------------------ */
+/* ---- a backend whose acquire lasts until it is told to end ------------------------------------------------------- */
 
 typedef struct slow {
     atomic_int entered;
@@ -138,7 +140,8 @@ static void a_capture_begins_when_the_calls_under_way_have_ended(void **state)
     impmem_ledger *ledger = make_ledger(UINT64_MAX, NULL);
     slow s;
     memset(&s, 0, sizeof s);
-    impmem_backend_ops ops = {.size = sizeof ops, .version = 1, .acquire = slow_acquire, .release = slow_release, .query = slow_query};
+    impmem_backend_ops ops = {
+        .size = sizeof ops, .version = 1, .acquire = slow_acquire, .release = slow_release, .query = slow_query};
     acquirer a = {NULL, NULL, IMPMEM_OK};
     capturer c = {ledger, 0};
     pthread_t acquiring, capturing;
@@ -165,7 +168,7 @@ static void a_capture_begins_when_the_calls_under_way_have_ended(void **state)
     destroy_all(a.backend, ledger);
 }
 
-/* ---- one region grown by one thread and read by another ----------------------------------------------------------------------------------- */
+/* ---- one region grown by one thread and read by another ---------------------------------------------------------- */
 
 typedef struct grower {
     impmem_region *region;

@@ -75,9 +75,28 @@ static void sizes_are_read_with_binary_units(void **state)
 static void senseless_sizes_are_refused_and_write_nothing(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"",       "-1",    "GiB",   "24GB",    "24gib", "1.5",  "1.",   ".5GiB", "1.5B",   "1e9",
-                                      "nan",    "inf",   "0x10",  "16EiB",   "4096 ", "1 2",  "+5",   "1GiBx", "1..5GiB", "1,5GiB",
-                                      "18446744073709551616", "1.0000000000000000001GiB"};
+    static const char *const bad[] = {"",
+                                      "-1",
+                                      "GiB",
+                                      "24GB",
+                                      "24gib",
+                                      "1.5",
+                                      "1.",
+                                      ".5GiB",
+                                      "1.5B",
+                                      "1e9",
+                                      "nan",
+                                      "inf",
+                                      "0x10",
+                                      "16EiB",
+                                      "4096 ",
+                                      "1 2",
+                                      "+5",
+                                      "1GiBx",
+                                      "1..5GiB",
+                                      "1,5GiB",
+                                      "18446744073709551616",
+                                      "1.0000000000000000001GiB"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         uint64_t bytes = 99;
         assert_int_equal(impmem_parse_bytes(bad[i], &bytes), IMPMEM_ERR_BAD_VALUE);

@@ -118,7 +118,8 @@ static void a_callers_allocator_is_used_and_its_memory_zeroed(void **state)
 static void half_an_allocator_is_refused(void **state)
 {
     (void)state;
-    impmem_allocator resolved, half = {dirty_allocate, NULL, NULL}, other = {NULL, plain_release, NULL}, none = {NULL, NULL, NULL};
+    impmem_allocator resolved, half = {dirty_allocate, NULL, NULL}, other = {NULL, plain_release, NULL},
+                               none = {NULL, NULL, NULL};
     assert_int_equal(impmem__allocator_resolve(half, &resolved), IMPMEM_ERR_INVALID_ARGUMENT);
     assert_int_equal(impmem__allocator_resolve(other, &resolved), IMPMEM_ERR_INVALID_ARGUMENT);
     assert_int_equal(impmem__allocator_resolve(none, &resolved), IMPMEM_OK);

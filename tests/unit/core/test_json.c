@@ -99,13 +99,13 @@ static void utf8_passes_and_broken_utf8_is_replaced(void **state)
 {
     (void)state;
     writes_string("\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80", 9, "\"\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\"");
-    writes_string("\x80", 1, "\"\xEF\xBF\xBD\"");                             /* a lone continuation byte */
-    writes_string("\xC0\xAF", 2, "\"\xEF\xBF\xBD\xEF\xBF\xBD\"");             /* an overlong slash */
+    writes_string("\x80", 1, "\"\xEF\xBF\xBD\"");                 /* a lone continuation byte */
+    writes_string("\xC0\xAF", 2, "\"\xEF\xBF\xBD\xEF\xBF\xBD\""); /* an overlong slash */
     writes_string("\xE0\x80\xAF", 3, "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"");
     writes_string("\xED\xA0\x80", 3, "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\""); /* a surrogate */
     writes_string("\xF4\x90\x80\x80", 4, "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"");
     writes_string("\xF0\x8F\xBF\xBF", 4, "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"");
-    writes_string("x\xE2\x82", 3, "\"x\xEF\xBF\xBD\xEF\xBF\xBD\"");           /* cut short */
+    writes_string("x\xE2\x82", 3, "\"x\xEF\xBF\xBD\xEF\xBF\xBD\""); /* cut short */
     writes_string("\xFF", 1, "\"\xEF\xBF\xBD\"");
     writes_string("\xEF\xBF\xBF\xED\x9F\xBF", 6, "\"\xEF\xBF\xBF\xED\x9F\xBF\"");
 }

@@ -14,9 +14,9 @@
 static void every_status_has_its_name_and_a_phrase(void **state)
 {
     (void)state;
-#define EXPECT_NAME(name, value, message)                                                                             \
-    assert_string_equal(impmem_status_name((impmem_status)(value)), "IMPMEM_" #name);                                 \
-    assert_string_equal(impmem_status_message((impmem_status)(value)), message);                                      \
+#define EXPECT_NAME(name, value, message)                                                                                  \
+    assert_string_equal(impmem_status_name((impmem_status)(value)), "IMPMEM_" #name);                                      \
+    assert_string_equal(impmem_status_message((impmem_status)(value)), message);                                           \
     assert_int_not_equal((message)[strlen(message) - 1], '.');
     IMPMEM_STATUS_MAP(EXPECT_NAME)
 #undef EXPECT_NAME
