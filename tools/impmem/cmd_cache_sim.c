@@ -35,7 +35,7 @@ typedef struct sim_answer {
 
 static const struct argp_option options[] = {
     {"blocks", KEY_BLOCKS, "N[,N...]", 0, "capacities of the cache, in blocks of the trace; at most 64 of them", 0},
-    {"policy", KEY_POLICY, "P", 0, "lru (default) or bound", 0},
+    {"policy", KEY_POLICY, "P", 0, "lru (default), bound, or impmem, the library's own", 0},
     {"trace-block-tokens", KEY_BLOCK_TOKENS, "N", 0, "tokens of a block of the trace (default 512)", 0},
     {"json", KEY_JSON, 0, 0, "print one JSON object", 0},
     FLAGS_HELP_OPTION,

@@ -21,6 +21,7 @@ typedef struct command_verb {
 int command_plan(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_cache_sim(int argc, char **argv);
+int command_simulate(int argc, char **argv);
 
 /* "impmem: " and the message as exactly one line on standard error: control characters, which a path or a file's own text may
  * hold, are shown as \xNN. */

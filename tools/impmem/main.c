@@ -11,6 +11,7 @@
 static const command_verb verbs[] = {
     {"plan", command_plan},
     {"bench", command_bench},
+    {"simulate", command_simulate},
     {"cache-sim", command_cache_sim},
 };
 enum { N_VERBS = sizeof verbs / sizeof verbs[0], KEY_VERSION = 'V' };
@@ -19,6 +20,7 @@ static const char doc[] =
     "Plans and examines the device memory of an LLM inference engine.\v"
     "Verbs:\n"
     "  plan       does a model fit a memory budget, and what to change if not\n"
+    "  simulate   serve a request trace on a virtual clock with a planned model's memory\n"
     "  bench      time the library's hot paths on this machine\n"
     "  cache-sim  hit rates of a prefix cache over a request trace\n"
     "\n"

@@ -7,7 +7,7 @@
 
 #include "core/internal.h"
 
-static const sim_policy *const policies[] = {&sim_policy_lru, &sim_policy_bound, NULL};
+static const sim_policy *const policies[] = {&sim_policy_lru, &sim_policy_bound, &sim_policy_impmem, NULL};
 
 const sim_policy *sim_policy_at(size_t i)
 {

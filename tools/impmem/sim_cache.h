@@ -45,6 +45,9 @@ extern const sim_policy sim_policy_lru;
  * trace without unchained blocks. */
 extern const sim_policy sim_policy_bound;
 
+/* The library's own prefix cache; where no block is unchained it hits what lru hits. */
+extern const sim_policy sim_policy_impmem;
+
 /* Every policy that --policy takes; NULL behind the last. */
 const sim_policy *sim_policy_at(size_t i);
 const sim_policy *sim_policy_named(const char *name); /* NULL: there is none */

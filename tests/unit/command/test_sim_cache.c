@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "../../../tools/impmem/cache_policy_impmem.c"
 #include "../../../tools/impmem/sim_cache.c"
 #include "../../../tools/impmem/sim_cache_bound.c"
 #include "../../../tools/impmem/sim_cache_lru.c"
