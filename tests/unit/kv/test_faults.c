@@ -53,7 +53,7 @@ static impmem_status faulty_claim_add(impmem_claim *claim, impmem_resource resou
 
 #include "kv_test.h"
 
-enum { FULL = 24, WINDOW_POOL = 16, MOST = 64 };
+enum { FULL = 32, WINDOW_POOL = 16, MOST = 64 };
 
 /* What must not change when an operation fails. */
 typedef struct image {
