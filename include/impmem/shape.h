@@ -52,6 +52,8 @@ typedef struct impmem_layer_shape {
     uint32_t conv_kernel;    /* width of the convolution, d_conv */
     uint32_t conv_channels;  /* channels that pass the convolution */
     uint64_t state_elements; /* of the state matrix, all heads */
+    uint32_t latent_rank;    /* of a LATENT layer: the part of k_dim that K and V are expanded from; 0 = unknown */
+    uint32_t latent_v_dim;   /* of a LATENT layer: elements of V per head once expanded; 0 = unknown */
 } impmem_layer_shape;
 
 typedef enum impmem_source {
@@ -96,7 +98,7 @@ typedef struct impmem_model_shape {
 
 #define IMPMEM_LAYER_SHAPE_INIT                                                                                            \
     {                                                                                                                      \
-        IMPMEM_LAYER_NO_ATTENTION, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                         \
+        IMPMEM_LAYER_NO_ATTENTION, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                   \
     }
 #define IMPMEM_MODEL_SHAPE_INIT                                                                                            \
     {                                                                                                                      \

@@ -426,7 +426,11 @@ impmem_status impmem__shape_fill(impmem__reading *reading)
         if (facts->kv_heads[i] == 0) continue;
         if (facts->latent) {
             uint64_t row = (uint64_t)facts->kv_lora + facts->rope_dim;
-            *layer = (impmem_layer_shape){.kind = IMPMEM_LAYER_LATENT, .kv_heads = 1, .k_dim = (uint32_t)row};
+            *layer = (impmem_layer_shape){.kind = IMPMEM_LAYER_LATENT,
+                                          .kv_heads = 1,
+                                          .k_dim = (uint32_t)row,
+                                          .latent_rank = facts->kv_lora,
+                                          .latent_v_dim = facts->mla_v_dim};
             continue;
         }
         uint32_t kind = facts->windowed[i] ? IMPMEM_LAYER_WINDOW : IMPMEM_LAYER_FULL;
