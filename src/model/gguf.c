@@ -15,7 +15,7 @@ impmem_status impmem__gguf_parse(impmem__gguf *gguf, impmem__source *source, con
     return st;
 }
 
-/* ---- split sets ------------------------------------------------------------------------------------------------------ */
+/* ---- split sets ---- */
 
 typedef struct split_keys {
     bool present;
@@ -147,7 +147,7 @@ impmem_status impmem__gguf_splits(impmem__gguf *gguf, const impmem__diag *diag, 
     return st;
 }
 
-/* ---- keys ------------------------------------------------------------------------------------------------------------ */
+/* ---- keys ---- */
 
 typedef struct key_face {
     const impmem__gguf *gguf;

@@ -17,7 +17,7 @@
 impmem_status impmem__json_parse(const char *text, uint64_t bytes, const impmem__diag *diag, json_t **out);
 impmem_status impmem__json_file(const impmem__diag *diag, uint64_t max_bytes, json_t **out);
 
-/* ---- how weights are stored ------------------------------------------------------------------------------------------ */
+/* ---- how weights are stored ---- */
 
 typedef enum impmem__part {
     IMPMEM__PART_EMBEDDING,
@@ -51,7 +51,7 @@ typedef struct impmem__storage {
 impmem_status impmem__storage_read(impmem__reading *reading, const json_t *root, const json_t *text, const json_t *extra,
                                    impmem__storage *out);
 
-/* ---- sizes ----------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ---- */
 
 /* From the geometry: bytes, and the largest projection matrix in stored units. OVERFLOW is refused as BAD_VALUE. */
 impmem_status impmem__weights_estimate(impmem__reading *reading, const json_t *root, const json_t *text,

@@ -62,7 +62,9 @@ impmem_status impmem__json_parse(const char *text, uint64_t bytes, const impmem_
     impmem__give(clean);
     if (!root) {
         enum json_error_code code = json_error_code(&error);
-        impmem_status st = code == json_error_out_of_memory            ? IMPMEM_ERR_OUT_OF_HOST_MEMORY
+        /* jansson leaves the code alone when its memory runs out in the middle. */
+        bool memory = code == json_error_out_of_memory || code == json_error_unknown;
+        impmem_status st = memory                                      ? IMPMEM_ERR_OUT_OF_HOST_MEMORY
                            : code == json_error_premature_end_of_input ? IMPMEM_ERR_TRUNCATED
                                                                        : IMPMEM_ERR_BAD_FORMAT;
         uint64_t at = n == bytes && error.position > 0 ? (uint64_t)error.position : IMPMEM__NO_OFFSET;

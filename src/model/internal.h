@@ -9,7 +9,7 @@
 
 #include "impmem/model.h"
 
-/* ---- the model object ------------------------------------------------------------------------------------------------ */
+/* ---- the model object ---- */
 
 #define IMPMEM__NOTES 40u
 #define IMPMEM__NOTE_BYTES 200u
@@ -23,15 +23,16 @@ struct impmem_model {
 
 void impmem__note(impmem_model *model, const char *fmt, ...) IMPMEM_PRINTF(2, 3);
 
-/* ---- memory --------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
-/* The C library's heap: a model is read before there is an engine, so there is no ledger to charge. Zeroed; NULL when refused. */
+/* The C library's heap: a model is read before there is an engine, so there is no ledger to charge. Zeroed; NULL when
+ * refused. */
 void *impmem__take(uint64_t bytes);
 /* More room for what impmem__take gave; the new part is not zeroed. */
 void *impmem__grow(void *memory, uint64_t bytes);
 void impmem__give(void *memory); /* NULL is fine */
 
-/* ---- refusing -------------------------------------------------------------------------------------------------------- */
+/* ---- refusing ---- */
 
 typedef struct impmem__diag {
     const char *path;
@@ -51,7 +52,7 @@ static inline impmem_status impmem__no_memory(const impmem__diag *diag, const ch
     return IMPMEM_ERR_OUT_OF_HOST_MEMORY;
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 #define IMPMEM__BUFFER_BYTES 65536u
 
@@ -80,7 +81,7 @@ impmem_status impmem__refuse_errno(const impmem__diag *diag, const char *what, i
 /* The whole of a small file, ended by a zero byte; the caller frees it. TOO_LARGE beyond `max_bytes`. */
 impmem_status impmem__slurp(const impmem__diag *diag, uint64_t max_bytes, char **out_text, uint64_t *out_bytes);
 
-/* ---- keys of either format ------------------------------------------------------------------------------------------- */
+/* ---- keys of either format ---- */
 
 typedef enum impmem__value_kind {
     IMPMEM__ABSENT = 0, /* not there, or JSON null */
@@ -147,7 +148,7 @@ typedef enum impmem__field {
     IMPMEM__F_COUNT
 } impmem__field;
 
-/* ---- architectures --------------------------------------------------------------------------------------------------- */
+/* ---- architectures ---- */
 
 typedef enum impmem__window_rule {
     IMPMEM__WINDOW_NONE = 0, /* a window key changes nothing */
@@ -204,7 +205,7 @@ const impmem__arch *impmem__arch_of_hf(const char *model_type);
 /* For tests and documents: row `index`, or NULL beyond the last. */
 const impmem__arch *impmem__arch_row(uint32_t index);
 
-/* ---- from keys to a shape -------------------------------------------------------------------------------------------- */
+/* ---- from keys to a shape ---- */
 
 /* Figures per layer and per model, as read or derived; lives as long as one read. */
 typedef struct impmem__facts {
@@ -267,7 +268,7 @@ impmem_status impmem__facts_read(impmem__reading *reading);
 impmem_status impmem__windows_read(impmem__reading *reading);
 impmem_status impmem__shape_fill(impmem__reading *reading);
 
-/* ---- GGUF ------------------------------------------------------------------------------------------------------------ */
+/* ---- GGUF ---- */
 
 impmem_status impmem__gguf_read(const char *path, impmem_model *model, impmem_error *why);
 /* The same over memory, for fuzzing: split sets are refused, since there are no siblings. */
@@ -283,7 +284,7 @@ typedef struct impmem__ggml_type {
 /* NULL when unknown or removed; `*removed_name` names a removed one, else NULL. */
 const impmem__ggml_type *impmem__ggml_type_of(uint32_t id, const char **removed_name);
 
-/* ---- Hugging Face ---------------------------------------------------------------------------------------------------- */
+/* ---- Hugging Face ---- */
 
 impmem_status impmem__hf_read_directory(const char *path, impmem_model *model, impmem_error *why);
 impmem_status impmem__hf_read_config(const char *path, impmem_model *model, impmem_error *why);

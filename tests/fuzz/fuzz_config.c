@@ -13,7 +13,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     model->shape.version = 1;
     impmem_status st = impmem__hf_read_text((const char *)data, size, "memory", model, &why);
     if (st) fuzz_check_refusal(st, &why);
-    else fuzz_require(impmem_shape_check(&model->shape, &why) == IMPMEM_OK, "a shape that was read passes its check", why.message);
+    else
+        fuzz_require(impmem_shape_check(&model->shape, &why) == IMPMEM_OK, "a shape that was read passes its check",
+                     why.message);
     impmem_model_destroy(model);
     return 0;
 }
@@ -24,11 +26,13 @@ size_t fuzz_seed(size_t index, uint8_t *to, size_t room)
         "{\"model_type\":\"llama\",\"hidden_size\":64,\"intermediate_size\":128,\"num_hidden_layers\":4,\"vocab_size\":99,"
         "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"rope_scaling\":{\"factor\":[Infinity,-Infinity,NaN,1.5e3]},"
         "\"torch_dtype\":\"bfloat16\",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":128}}",
-        "{\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":\"gemma3_text\",\"hidden_size\":64,\"intermediate_size\":128,"
+        "{\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":\"gemma3_text\",\"hidden_size\":64,\"intermediate_"
+        "size\":128,"
         "\"num_hidden_layers\":6,\"num_attention_heads\":4,\"num_key_value_heads\":2,\"sliding_window\":32,"
         "\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"sliding_attention\","
         "\"sliding_attention\",\"full_attention\"]},\"vision_config\":{}}",
-        "{\"model_type\":\"deepseek_v3\",\"hidden_size\":64,\"intermediate_size\":128,\"num_hidden_layers\":4,\"vocab_size\":99,"
+        "{\"model_type\":\"deepseek_v3\",\"hidden_size\":64,\"intermediate_size\":128,\"num_hidden_layers\":4,\"vocab_"
+        "size\":99,"
         "\"num_attention_heads\":4,\"kv_lora_rank\":32,\"qk_rope_head_dim\":8,\"qk_nope_head_dim\":8,\"v_head_dim\":8,"
         "\"q_lora_rank\":null,\"n_routed_experts\":8,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,"
         "\"first_k_dense_replace\":1,\"mlp_only_layers\":[1,2],\"quantization_config\":{\"quant_method\":\"fp8\","

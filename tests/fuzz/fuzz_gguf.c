@@ -13,7 +13,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     model->shape.version = 1;
     impmem_status st = impmem__gguf_read_memory(data, size, model, &why);
     if (st) fuzz_check_refusal(st, &why);
-    else fuzz_require(impmem_shape_check(&model->shape, &why) == IMPMEM_OK, "a shape that was read passes its check", why.message);
+    else
+        fuzz_require(impmem_shape_check(&model->shape, &why) == IMPMEM_OK, "a shape that was read passes its check",
+                     why.message);
     impmem_model_destroy(model);
     return 0;
 }
@@ -66,7 +68,8 @@ static void key_array(writer *w, const char *arch, const char *name, uint32_t ty
 
 size_t fuzz_seed(size_t index, uint8_t *to, size_t room)
 {
-    static const char *const archs[] = {"llama", "gemma3", "gemma3n", "gemma4", "deepseek2", "llama4", "qwen3moe", "phi3", "deci"};
+    static const char *const archs[] = {"llama",  "gemma3",   "gemma3n", "gemma4", "deepseek2",
+                                        "llama4", "qwen3moe", "phi3",    "deci"};
     if (index >= sizeof archs / sizeof *archs) return 0;
     const char *arch = archs[index];
     writer w = {to, 0, room};

@@ -1,5 +1,5 @@
-/* Runs a fuzz target over its seeds, the files of a folder, and a fixed run of mutations of both: the same inputs on every machine,
- * so that what a fuzzer once found stays found without one. Usage: PROGRAM [FOLDER]. */
+/* Runs a fuzz target over its seeds, the files of a folder, and a fixed run of mutations of both: the same inputs on
+ * every machine, so that what a fuzzer once found stays found without one. Usage: PROGRAM [FOLDER]. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <sys/stat.h>
@@ -27,8 +27,28 @@ static size_t below(size_t n)
 
 static void overwrite(uint8_t *at, size_t n, size_t width)
 {
-    static const uint64_t values[] = {0, 1, 2, 3, 31, 32, 33, 127, 128, 255, 256, 512, 513, 65535, 65536, INT32_MAX,
-                                      UINT64_C(1) << 31, UINT32_MAX, UINT64_C(1) << 32, INT64_MAX, UINT64_C(1) << 63, UINT64_MAX};
+    static const uint64_t values[] = {0,
+                                      1,
+                                      2,
+                                      3,
+                                      31,
+                                      32,
+                                      33,
+                                      127,
+                                      128,
+                                      255,
+                                      256,
+                                      512,
+                                      513,
+                                      65535,
+                                      65536,
+                                      INT32_MAX,
+                                      UINT64_C(1) << 31,
+                                      UINT32_MAX,
+                                      UINT64_C(1) << 32,
+                                      INT64_MAX,
+                                      UINT64_C(1) << 63,
+                                      UINT64_MAX};
     if (n < width) return;
     uint8_t *to = at + below(n - width + 1);
     uint64_t value = values[below(sizeof values / sizeof *values)];

@@ -1,5 +1,5 @@
-/* What the tests of the model readers share: a scratch directory, a GGUF writer that can be made to lie, and refusals held against
- * status, place and words. */
+/* What the tests of the model readers share: a scratch directory, a GGUF writer that can be made to lie, and refusals
+ * held against status, place and words. */
 #ifndef IMPMEM_TESTS_MODEL_TEST_H
 #define IMPMEM_TESTS_MODEL_TEST_H
 
@@ -20,7 +20,7 @@
 #include "impmem/model.h"
 #include "impmem/shape.h"
 
-/* ---- scratch directory ------------------------------------------------------------------------------------------------- */
+/* ---- scratch directory ---- */
 
 static char scratch_dir[256];
 
@@ -63,7 +63,7 @@ static inline void write_file(const char *path, const void *data, size_t n)
     assert_int_equal(fclose(file), 0);
 }
 
-/* ---- shared data --------------------------------------------------------------------------------------------------------- */
+/* ---- shared data ---- */
 
 /* False, with a printed reason, when the shared data isn't there. */
 static inline int shared_path(char *to, size_t n, const char *below)
@@ -76,7 +76,7 @@ static inline int shared_path(char *to, size_t n, const char *below)
     return 0;
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 typedef struct bytes {
     unsigned char *at;
@@ -120,7 +120,7 @@ static inline void drop(bytes *b)
     memset(b, 0, sizeof *b);
 }
 
-/* ---- GGUF -------------------------------------------------------------------------------------------------------------- */
+/* ---- GGUF ---- */
 
 enum { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 };
 
@@ -184,7 +184,8 @@ static inline void tensor(gguf *g, const char *name, uint32_t n_dims, const uint
 }
 
 /* An info in every detail. */
-static inline void raw_tensor(gguf *g, const char *name, uint32_t n_dims, const uint64_t *dims, uint32_t type, uint64_t offset)
+static inline void raw_tensor(gguf *g, const char *name, uint32_t n_dims, const uint64_t *dims, uint32_t type,
+                              uint64_t offset)
 {
     put_text(&g->infos, name);
     put_le(&g->infos, n_dims, 4);
@@ -234,7 +235,7 @@ static inline bytes finish(gguf *g)
     return out;
 }
 
-/* ---- expectations -------------------------------------------------------------------------------------------------------- */
+/* ---- expectations ---- */
 
 static inline void expect_path_refused(const char *path, impmem_status status, const char *words)
 {

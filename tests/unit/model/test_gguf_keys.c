@@ -132,13 +132,15 @@ static void well_known_keys_of_the_wrong_type_are_refused(void **state)
     gguf g = only_arch();
     key(&g, "general.alignment", I32);
     put_le(&g.keys, 32, 4);
-    expect_refused(finish(&g), IMPMEM_ERR_BAD_VALUE, "'general.alignment' at byte 69: found type i32, expected u32", AFTER_ARCH);
+    expect_refused(finish(&g), IMPMEM_ERR_BAD_VALUE, "'general.alignment' at byte 69: found type i32, expected u32",
+                   AFTER_ARCH);
     g = only_arch();
     key_text(&g, "general.alignment", "32");
     expect_refused(finish(&g), IMPMEM_ERR_BAD_VALUE, "found type string, expected u32", AFTER_ARCH);
     memset(&g, 0, sizeof g);
     key_u32(&g, "general.architecture", 7);
-    expect_refused(finish(&g), IMPMEM_ERR_BAD_VALUE, "'general.architecture' at byte 24: found type u32, expected string", 24);
+    expect_refused(finish(&g), IMPMEM_ERR_BAD_VALUE, "'general.architecture' at byte 24: found type u32, expected string",
+                   24);
     memset(&g, 0, sizeof g);
     key_u32(&g, "x", 7);
     expect_refused(finish(&g), IMPMEM_ERR_MISSING_KEY, "'general.architecture'", UINT64_MAX);

@@ -1,5 +1,5 @@
-/* GGUF keys into layers: per-layer arrays read whole, windows, latent attention, dual geometry, sharing, and the headers of 39 real
- * files. */
+/* GGUF keys into layers: per-layer arrays read whole, windows, latent attention, dual geometry, sharing, and the
+ * headers of 39 real files. */
 #define _GNU_SOURCE
 #include "unit/model/model_test.h"
 
@@ -91,8 +91,11 @@ static void contradictory_and_absurd_head_counts_are_refused(void **state)
     static const struct {
         uint32_t heads, kv;
         const char *words;
-    } bad[] = {{4, 8, "found 4 query heads for 8 KV heads, expected no more"}, {4, 3, "found 4 query heads for 3 KV heads"},
-               {0, 2, "found 0 query heads"}, {4, 0, "found 0 for every layer"}, {70000, 2, "expected an integer from 0 to 65535"}};
+    } bad[] = {{4, 8, "found 4 query heads for 8 KV heads, expected no more"},
+               {4, 3, "found 4 query heads for 3 KV heads"},
+               {0, 2, "found 0 query heads"},
+               {4, 0, "found 0 for every layer"},
+               {70000, 2, "expected an integer from 0 to 65535"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gguf g = arch_of("llama", 3, 64, 0);
         key_u32(&g, "llama.attention.head_count", bad[i].heads);
@@ -308,7 +311,8 @@ static void sharing_layers_point_at_the_last_layer_of_their_kind(void **state)
     g = arch_of("gemma3n", 15, 64, 4);
     key_u32(&g, "gemma3n.attention.sliding_window", 512);
     key_u32(&g, "gemma3n.attention.shared_kv_layers", 12);
-    expect_refused(finish(&g), IMPMEM_ERR_BAD_VALUE, "layer 4 shares KV: found no earlier layer of its kind among 3", UINT64_MAX);
+    expect_refused(finish(&g), IMPMEM_ERR_BAD_VALUE, "layer 4 shares KV: found no earlier layer of its kind among 3",
+                   UINT64_MAX);
 }
 
 static void extra_prediction_blocks_keep_no_cache(void **state)
@@ -363,10 +367,20 @@ static void refused_architectures_give_their_true_reason(void **state)
     (void)state;
     static const struct {
         const char *arch, *words;
-    } refused[] = {{"mamba2", "recurrent layers (mamba2)"}, {"jamba", "recurrent layers (mamba)"}, {"rwkv7", "recurrent layers (rwkv)"},
-                   {"qwen3next", "gated delta net"}, {"qwen35moe", "gated delta net"}, {"lfm2", "short convolution"},
-                   {"granitehybrid", "mamba2"}, {"falcon-h1", "mamba2"}, {"nemotron_h", "mamba2"}, {"bert", "an encoder"},
-                   {"clip", "an encoder"}, {"t5", "cross-attention"}, {"mllama", "cross-attention"}, {"glm-dsa", "indexer"},
+    } refused[] = {{"mamba2", "recurrent layers (mamba2)"},
+                   {"jamba", "recurrent layers (mamba)"},
+                   {"rwkv7", "recurrent layers (rwkv)"},
+                   {"qwen3next", "gated delta net"},
+                   {"qwen35moe", "gated delta net"},
+                   {"lfm2", "short convolution"},
+                   {"granitehybrid", "mamba2"},
+                   {"falcon-h1", "mamba2"},
+                   {"nemotron_h", "mamba2"},
+                   {"bert", "an encoder"},
+                   {"clip", "an encoder"},
+                   {"t5", "cross-attention"},
+                   {"mllama", "cross-attention"},
+                   {"glm-dsa", "indexer"},
                    {"fantasy", "found no rule for its cache"}};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         gguf g = arch_of(refused[i].arch, 2, 64, 4);
@@ -377,7 +391,7 @@ static void refused_architectures_give_their_true_reason(void **state)
                    "it lacks: fantasy.attention.head_count, fantasy.attention.head_count_kv", UINT64_MAX);
 }
 
-/* ---- headers of real files --------------------------------------------------------------------------------------------------- */
+/* ---- headers of real files ---- */
 
 typedef struct dump {
     gguf g;
@@ -408,10 +422,15 @@ static void note_figure(dump *d, const char *name, uint32_t value)
     const struct {
         const char *name;
         uint32_t *to;
-    } figures[] = {{".block_count", &d->layers}, {".embedding_length", &d->hidden}, {".attention.head_count", &d->heads},
-                   {".attention.head_count_kv", &d->kv}, {".attention.key_length", &d->key_length},
-                   {".attention.value_length", &d->value_length}, {".attention.kv_lora_rank", &d->lora},
-                   {".rope.dimension_count", &d->rope}, {".attention.sliding_window", &d->window}};
+    } figures[] = {{".block_count", &d->layers},
+                   {".embedding_length", &d->hidden},
+                   {".attention.head_count", &d->heads},
+                   {".attention.head_count_kv", &d->kv},
+                   {".attention.key_length", &d->key_length},
+                   {".attention.value_length", &d->value_length},
+                   {".attention.kv_lora_rank", &d->lora},
+                   {".rope.dimension_count", &d->rope},
+                   {".attention.sliding_window", &d->window}};
     /* the architecture's own name may hold a dot */
     for (; tail; tail = strchr(tail + 1, '.')) {
         for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {

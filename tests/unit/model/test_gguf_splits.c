@@ -47,7 +47,8 @@ static void another_file_of_a_set_is_refused_with_the_name_of_the_first(void **s
 {
     (void)state;
     write_part("n-00002-of-00003.gguf", 0, 1, 3, 6, 2);
-    expect_path_refused(scratch_path("n-00002-of-00003.gguf"), IMPMEM_ERR_BAD_VALUE, "give its first file, n-00001-of-00003.gguf");
+    expect_path_refused(scratch_path("n-00002-of-00003.gguf"), IMPMEM_ERR_BAD_VALUE,
+                        "give its first file, n-00001-of-00003.gguf");
 }
 
 static void a_missing_sibling_is_named(void **state)

@@ -18,32 +18,39 @@ static void every_type_takes_the_bytes_of_its_published_block_layout(void **stat
     static const struct {
         uint32_t id, elements, bytes;
     } types[] = {
-        {0, 1, 4}, {1, 1, 2}, {30, 1, 2}, {28, 1, 8}, {24, 1, 1}, {25, 1, 2}, {26, 1, 4}, {27, 1, 8},
-        {2, 32, 2 + 16},                     /* Q4_0: scale, 32 nibbles */
-        {3, 32, 2 + 2 + 16},                 /* Q4_1: scale, minimum, nibbles */
-        {6, 32, 2 + 4 + 16},                 /* Q5_0: scale, fifth bits, nibbles */
-        {7, 32, 2 + 2 + 4 + 16},             /* Q5_1 */
-        {8, 32, 2 + 32},                     /* Q8_0 */
-        {9, 32, 2 + 2 + 32},                 /* Q8_1 */
-        {10, 256, 16 + 64 + 2 + 2},          /* Q2_K: 16 scales, 2-bit values, two scales */
-        {11, 256, 32 + 64 + 12 + 2},         /* Q3_K: high bits, 2-bit values, 12 bytes of scales, scale */
-        {12, 256, 2 + 2 + 12 + 128},         /* Q4_K */
-        {13, 256, 2 + 2 + 12 + 32 + 128},    /* Q5_K */
-        {14, 256, 128 + 64 + 16 + 2},        /* Q6_K */
-        {15, 256, 4 + 256 + 32},             /* Q8_K */
-        {16, 256, 2 + 64},                   /* IQ2_XXS */
-        {17, 256, 2 + 64 + 8},               /* IQ2_XS */
-        {18, 256, 2 + 96},                   /* IQ3_XXS */
-        {19, 256, 2 + 32 + 16},              /* IQ1_S */
-        {20, 32, 2 + 16},                    /* IQ4_NL */
-        {21, 256, 2 + 64 + 8 + 32 + 4},      /* IQ3_S */
-        {22, 256, 2 + 64 + 8 + 8},           /* IQ2_S */
-        {23, 256, 2 + 2 + 4 + 128},          /* IQ4_XS */
-        {29, 256, 32 + 16 + 8},              /* IQ1_M */
-        {34, 256, 48 + 4 + 2},               /* TQ1_0 */
-        {35, 256, 64 + 2},                   /* TQ2_0 */
-        {39, 32, 1 + 16},                    /* MXFP4 */
-        {40, 64, 4 + 32},                    /* NVFP4: one scale for 16 */
+        {0, 1, 4},
+        {1, 1, 2},
+        {30, 1, 2},
+        {28, 1, 8},
+        {24, 1, 1},
+        {25, 1, 2},
+        {26, 1, 4},
+        {27, 1, 8},
+        {2, 32, 2 + 16},                  /* Q4_0: scale, 32 nibbles */
+        {3, 32, 2 + 2 + 16},              /* Q4_1: scale, minimum, nibbles */
+        {6, 32, 2 + 4 + 16},              /* Q5_0: scale, fifth bits, nibbles */
+        {7, 32, 2 + 2 + 4 + 16},          /* Q5_1 */
+        {8, 32, 2 + 32},                  /* Q8_0 */
+        {9, 32, 2 + 2 + 32},              /* Q8_1 */
+        {10, 256, 16 + 64 + 2 + 2},       /* Q2_K: 16 scales, 2-bit values, two scales */
+        {11, 256, 32 + 64 + 12 + 2},      /* Q3_K: high bits, 2-bit values, 12 bytes of scales, scale */
+        {12, 256, 2 + 2 + 12 + 128},      /* Q4_K */
+        {13, 256, 2 + 2 + 12 + 32 + 128}, /* Q5_K */
+        {14, 256, 128 + 64 + 16 + 2},     /* Q6_K */
+        {15, 256, 4 + 256 + 32},          /* Q8_K */
+        {16, 256, 2 + 64},                /* IQ2_XXS */
+        {17, 256, 2 + 64 + 8},            /* IQ2_XS */
+        {18, 256, 2 + 96},                /* IQ3_XXS */
+        {19, 256, 2 + 32 + 16},           /* IQ1_S */
+        {20, 32, 2 + 16},                 /* IQ4_NL */
+        {21, 256, 2 + 64 + 8 + 32 + 4},   /* IQ3_S */
+        {22, 256, 2 + 64 + 8 + 8},        /* IQ2_S */
+        {23, 256, 2 + 2 + 4 + 128},       /* IQ4_XS */
+        {29, 256, 32 + 16 + 8},           /* IQ1_M */
+        {34, 256, 48 + 4 + 2},            /* TQ1_0 */
+        {35, 256, 64 + 2},                /* TQ2_0 */
+        {39, 32, 1 + 16},                 /* MXFP4 */
+        {40, 64, 4 + 32},                 /* NVFP4: one scale for 16 */
     };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         gguf g;
@@ -150,8 +157,14 @@ static void removed_and_unknown_types_are_refused_by_name(void **state)
     static const struct {
         uint32_t id;
         const char *words;
-    } bad[] = {{4, "Q4_2"}, {5, "Q4_3"}, {31, "Q4_0_4_4"}, {36, "IQ4_NL_4_4"}, {37, "IQ4_NL_4_8"}, {38, "IQ4_NL_8_8"},
-               {1000000, "found 1000000 (unknown)"}, {UINT32_MAX, "found 4294967295 (unknown)"}};
+    } bad[] = {{4, "Q4_2"},
+               {5, "Q4_3"},
+               {31, "Q4_0_4_4"},
+               {36, "IQ4_NL_4_4"},
+               {37, "IQ4_NL_4_8"},
+               {38, "IQ4_NL_8_8"},
+               {1000000, "found 1000000 (unknown)"},
+               {UINT32_MAX, "found 4294967295 (unknown)"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gguf g;
         plain_llama(&g, 2);
@@ -167,7 +180,8 @@ static void a_row_that_is_no_multiple_of_the_block_is_refused(void **state)
     gguf g;
     plain_llama(&g, 2);
     raw_tensor(&g, "t", 2, (const uint64_t[]){100, 256}, 12, 0);
-    expect_refused(finish(&g), IMPMEM_ERR_BAD_VALUE, "found 100 elements, expected a multiple of 256 for type Q4_K", UINT64_MAX);
+    expect_refused(finish(&g), IMPMEM_ERR_BAD_VALUE, "found 100 elements, expected a multiple of 256 for type Q4_K",
+                   UINT64_MAX);
 }
 
 static void tensors_at_a_wrong_place_are_refused(void **state)
@@ -176,8 +190,11 @@ static void tensors_at_a_wrong_place_are_refused(void **state)
     static const struct {
         uint64_t offset;
         const char *words;
-    } bad[] = {{1040, "expected a multiple of the alignment 32"}, {992, "overlaps a tensor before it"},
-               {0, "overlaps a tensor before it"}, {1056, "leaves a gap"}, {UINT64_MAX - 31, "leaves a gap"}};
+    } bad[] = {{1040, "expected a multiple of the alignment 32"},
+               {992, "overlaps a tensor before it"},
+               {0, "overlaps a tensor before it"},
+               {1056, "leaves a gap"},
+               {UINT64_MAX - 31, "leaves a gap"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gguf g;
         plain_llama(&g, 2);

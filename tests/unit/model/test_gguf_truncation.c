@@ -1,4 +1,5 @@
-/* A valid GGUF cut at every byte is refused with a typed error, through the file and through memory, and reads nothing beyond. */
+/* A valid GGUF cut at every byte is refused with a typed error, through the file and through memory, and reads nothing
+ * beyond. */
 #define _GNU_SOURCE
 #include "unit/model/model_test.h"
 

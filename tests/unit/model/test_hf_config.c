@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "unit/model/model_test.h"
 
-#define BASE                                                                                                           \
-    "\"hidden_size\": 64, \"intermediate_size\": 256, \"num_hidden_layers\": 4, \"vocab_size\": 1000, "                 \
+#define BASE                                                                                                               \
+    "\"hidden_size\": 64, \"intermediate_size\": 256, \"num_hidden_layers\": 4, \"vocab_size\": 1000, "                    \
     "\"torch_dtype\": \"bfloat16\", \"max_position_embeddings\": 4096"
 #define HEADS ", \"num_attention_heads\": 4, \"num_key_value_heads\": 2"
 #define CONFIG(type, rest) "{\"model_type\": \"" type "\", " BASE HEADS rest "}"
@@ -56,10 +56,11 @@ static void a_plain_config_is_read_with_its_notes(void **state)
 static void every_integer_is_held_to_its_range(void **state)
 {
     (void)state;
-    static const char *const keys[] = {"num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size", "num_attention_heads",
-                                       "num_key_value_heads", "head_dim", "max_position_embeddings"};
-    static const char *const values[] = {"-1", "0", "1.5", "\"64\"", "2147483648", "9223372036854775807", "true", "[4]", "{}",
-                                         "4e0"};
+    static const char *const keys[] = {
+        "num_hidden_layers",   "hidden_size",         "intermediate_size", "vocab_size",
+        "num_attention_heads", "num_key_value_heads", "head_dim",          "max_position_embeddings"};
+    static const char *const values[] = {"-1",   "0",   "1.5", "\"64\"", "2147483648", "9223372036854775807",
+                                         "true", "[4]", "{}",  "4e0"};
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
         for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
             char text[1024] = "{\"model_type\": \"qwen3\"";
@@ -77,18 +78,20 @@ static void every_integer_is_held_to_its_range(void **state)
 static void nan_and_infinity_read_as_null_and_only_outside_strings(void **state)
 {
     (void)state;
-    impmem_model *model =
-        read_json("{\"model_type\": \"llama\", \"a\": [NaN, Infinity, -Infinity, 0.5], \"_name_or_path\": \"x/NaN -Infinity \\\"NaN\","
-                  " " BASE HEADS "}");
+    impmem_model *model = read_json("{\"model_type\": \"llama\", \"a\": [NaN, Infinity, -Infinity, 0.5], "
+                                    "\"_name_or_path\": \"x/NaN -Infinity \\\"NaN\","
+                                    " " BASE HEADS "}");
     assert_string_equal(impmem_model_shape_of(model)->name, "NaN -Infinity \"NaN");
     impmem_model_destroy(model);
-    expect_json_refused("{\"model_type\": \"llama\", \"num_hidden_layers\": NaN}", IMPMEM_ERR_MISSING_KEY, "'num_hidden_layers'");
+    expect_json_refused("{\"model_type\": \"llama\", \"num_hidden_layers\": NaN}", IMPMEM_ERR_MISSING_KEY,
+                        "'num_hidden_layers'");
 }
 
 static void numbers_beyond_json_and_broken_json_are_refused_with_the_line(void **state)
 {
     (void)state;
-    expect_json_refused("{\"model_type\": \"llama\",\n \"hidden_size\": 99999999999999999999}", IMPMEM_ERR_BAD_FORMAT, "line 2");
+    expect_json_refused("{\"model_type\": \"llama\",\n \"hidden_size\": 99999999999999999999}", IMPMEM_ERR_BAD_FORMAT,
+                        "line 2");
     expect_json_refused("{\"model_type\": \"llama\", \"hidden_size\": 1e999}", IMPMEM_ERR_BAD_FORMAT, "line 1");
     expect_json_refused("{\"model_type\": \"llama\",}", IMPMEM_ERR_BAD_FORMAT, "JSON at line 1");
     expect_json_refused("{\"model_type\": \"llama\"", IMPMEM_ERR_TRUNCATED, "JSON at line 1");
@@ -137,23 +140,28 @@ static void contradictions_are_refused_with_both_figures(void **state)
                         IMPMEM_ERR_BAD_VALUE, "found 4 query heads for 8 KV heads");
     expect_json_refused("{\"model_type\": \"llama\", " BASE ", \"num_attention_heads\": 5, \"num_key_value_heads\": 5}",
                         IMPMEM_ERR_BAD_VALUE, "64 is no multiple of 5 heads");
-    expect_json_refused(CONFIG("olmo3", ", \"sliding_window\": 8, \"layer_types\": [\"full_attention\"]"), IMPMEM_ERR_BAD_VALUE,
-                        "'layer_types': found an array of 1, expected an array of 4");
+    expect_json_refused(CONFIG("olmo3", ", \"sliding_window\": 8, \"layer_types\": [\"full_attention\"]"),
+                        IMPMEM_ERR_BAD_VALUE, "'layer_types': found an array of 1, expected an array of 4");
     expect_json_refused(CONFIG("olmo3", ", \"layer_types\": \"full\""), IMPMEM_ERR_BAD_VALUE, "'layer_types'");
     expect_json_refused(CONFIG("mixtral", ", \"num_local_experts\": 4, \"num_experts_per_tok\": 5"), IMPMEM_ERR_BAD_VALUE,
                         "found 5 of 4 experts");
     expect_json_refused(CONFIG("qwen3_moe", ", \"num_experts\": 4, \"num_experts_per_tok\": 2, \"mlp_only_layers\": [4]"),
                         IMPMEM_ERR_BAD_VALUE, "'mlp_only_layers': found 4, expected a layer from 0 to 3");
-    expect_json_refused("{\"model_type\": \"llama\", \"num_hidden_layers\": 513}", IMPMEM_ERR_TOO_LARGE, "found 513, expected at most 512");
+    expect_json_refused("{\"model_type\": \"llama\", \"num_hidden_layers\": 513}", IMPMEM_ERR_TOO_LARGE,
+                        "found 513, expected at most 512");
 }
 
 static void a_window_that_is_off_is_off(void **state)
 {
     (void)state;
-    expect_windows(CONFIG("qwen2", ", \"sliding_window\": 100, \"use_sliding_window\": false, \"max_window_layers\": 1"), 0, 0);
-    expect_windows(CONFIG("qwen2", ", \"sliding_window\": null, \"use_sliding_window\": true, \"max_window_layers\": 1"), 0, 0);
-    expect_windows(CONFIG("qwen2", ", \"sliding_window\": 100, \"use_sliding_window\": true, \"max_window_layers\": 1"), 3, 100);
-    expect_windows(CONFIG("qwen2", ", \"sliding_window\": 100, \"use_sliding_window\": true, \"max_window_layers\": 9"), 0, 0);
+    expect_windows(CONFIG("qwen2", ", \"sliding_window\": 100, \"use_sliding_window\": false, \"max_window_layers\": 1"), 0,
+                   0);
+    expect_windows(CONFIG("qwen2", ", \"sliding_window\": null, \"use_sliding_window\": true, \"max_window_layers\": 1"), 0,
+                   0);
+    expect_windows(CONFIG("qwen2", ", \"sliding_window\": 100, \"use_sliding_window\": true, \"max_window_layers\": 1"), 3,
+                   100);
+    expect_windows(CONFIG("qwen2", ", \"sliding_window\": 100, \"use_sliding_window\": true, \"max_window_layers\": 9"), 0,
+                   0);
     expect_json_refused(CONFIG("qwen2", ", \"sliding_window\": 100, \"use_sliding_window\": true"), IMPMEM_ERR_MISSING_KEY,
                         "'max_window_layers'");
     expect_json_refused(CONFIG("qwen2", ", \"sliding_window\": 100, \"use_sliding_window\": 1"), IMPMEM_ERR_BAD_VALUE,
@@ -181,8 +189,8 @@ static void windows_follow_each_architecture(void **state)
     expect_windows(CONFIG("llama4_text", ", \"attention_chunk_size\": 64, \"layer_types\": [\"chunked_attention\","
                                          " \"full_attention\", \"full_attention\", \"full_attention\"]"),
                    1, 64);
-    expect_json_refused(CONFIG("llama4_text", ", \"attention_chunk_size\": 64, \"no_rope_layers\": [1, 0]"), IMPMEM_ERR_BAD_VALUE,
-                        "'no_rope_layers'");
+    expect_json_refused(CONFIG("llama4_text", ", \"attention_chunk_size\": 64, \"no_rope_layers\": [1, 0]"),
+                        IMPMEM_ERR_BAD_VALUE, "'no_rope_layers'");
     expect_json_refused(CONFIG("mistral", ", \"sliding_window\": 0"), IMPMEM_ERR_BAD_VALUE, "'sliding_window'");
     expect_json_refused(CONFIG("olmo3", ", \"layer_types\": [\"sliding_attention\", \"full_attention\", \"full_attention\","
                                         " \"full_attention\"]"),
@@ -201,8 +209,7 @@ static void a_window_beyond_the_context_stays_a_window_with_a_note(void **state)
     impmem_model_destroy(model);
 }
 
-#define LATENT                                                                                                         \
-    "{\"model_type\": \"deepseek_v3\", " BASE HEADS ", \"qk_nope_head_dim\": 12, \"v_head_dim\": 10, "
+#define LATENT "{\"model_type\": \"deepseek_v3\", " BASE HEADS ", \"qk_nope_head_dim\": 12, \"v_head_dim\": 10, "
 
 static void latent_attention_needs_its_ranks(void **state)
 {
@@ -215,7 +222,8 @@ static void latent_attention_needs_its_ranks(void **state)
     assert_int_equal(s->head_dim, 12 + 64);
     impmem_model_destroy(model);
     expect_json_refused(LATENT "\"qk_rope_head_dim\": 64}", IMPMEM_ERR_MISSING_KEY, "'kv_lora_rank'");
-    expect_json_refused(LATENT "\"kv_lora_rank\": null, \"qk_rope_head_dim\": 64}", IMPMEM_ERR_MISSING_KEY, "'kv_lora_rank'");
+    expect_json_refused(LATENT "\"kv_lora_rank\": null, \"qk_rope_head_dim\": 64}", IMPMEM_ERR_MISSING_KEY,
+                        "'kv_lora_rank'");
     expect_json_refused(LATENT "\"kv_lora_rank\": 512}", IMPMEM_ERR_MISSING_KEY, "'qk_rope_head_dim'");
     /* switched off: plain attention */
     model = read_json("{\"model_type\": \"deepseek_v2\", " BASE HEADS ", \"use_mla\": false, \"kv_lora_rank\": null}");
@@ -227,10 +235,10 @@ static void latent_attention_needs_its_ranks(void **state)
 static void gemma_4_full_layers_have_their_own_heads(void **state)
 {
     (void)state;
-    impmem_model *model =
-        read_json(CONFIG("gemma4_text", ", \"head_dim\": 16, \"global_head_dim\": 32, \"attention_k_eq_v\": true, "
-                                        "\"num_global_key_value_heads\": 1, \"sliding_window\": 100, \"layer_types\": "
-                                        "[\"sliding_attention\", \"sliding_attention\", \"sliding_attention\", \"full_attention\"]"));
+    impmem_model *model = read_json(
+        CONFIG("gemma4_text", ", \"head_dim\": 16, \"global_head_dim\": 32, \"attention_k_eq_v\": true, "
+                              "\"num_global_key_value_heads\": 1, \"sliding_window\": 100, \"layer_types\": "
+                              "[\"sliding_attention\", \"sliding_attention\", \"sliding_attention\", \"full_attention\"]"));
     const impmem_model_shape *s = impmem_model_shape_of(model);
     assert_int_equal(s->layer[0].kv_heads, 2);
     assert_int_equal(s->layer[0].k_dim, 16);
@@ -238,8 +246,9 @@ static void gemma_4_full_layers_have_their_own_heads(void **state)
     assert_int_equal(s->layer[3].k_dim, 32);
     assert_int_equal(s->layer[3].v_dim, 32);
     impmem_model_destroy(model);
-    expect_json_refused(CONFIG("gemma4_text", ", \"head_dim\": 16, \"attention_k_eq_v\": true, \"num_global_key_value_heads\": 3"),
-                        IMPMEM_ERR_BAD_VALUE, "found 4 query heads for 3 KV heads");
+    expect_json_refused(
+        CONFIG("gemma4_text", ", \"head_dim\": 16, \"attention_k_eq_v\": true, \"num_global_key_value_heads\": 3"),
+        IMPMEM_ERR_BAD_VALUE, "found 4 query heads for 3 KV heads");
 }
 
 static void nested_language_models_are_found(void **state)
@@ -248,7 +257,8 @@ static void nested_language_models_are_found(void **state)
     static const char *const names[] = {"text_config", "language_config", "llm_config"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char text[1024];
-        (void)snprintf(text, sizeof text, "{\"model_type\": \"outer_vl\", \"hidden_size\": 9, \"%s\": " CONFIG("llama", "") "}", names[i]);
+        (void)snprintf(text, sizeof text,
+                       "{\"model_type\": \"outer_vl\", \"hidden_size\": 9, \"%s\": " CONFIG("llama", "") "}", names[i]);
         impmem_model *model = read_json(text);
         assert_int_equal(impmem_model_shape_of(model)->d_model, 64);
         assert_string_equal(impmem_model_shape_of(model)->architecture, "llama");
@@ -267,16 +277,20 @@ static void switched_kv_heads_follow_their_switch(void **state)
     static const struct {
         const char *rest;
         uint32_t kv;
-    } falcon[] = {{", \"multi_query\": true", 1}, {", \"multi_query\": false", 4}, {"", 1},
+    } falcon[] = {{", \"multi_query\": true", 1},
+                  {", \"multi_query\": false", 4},
+                  {"", 1},
                   {", \"new_decoder_architecture\": true, \"num_kv_heads\": 2", 2}};
     for (size_t i = 0; i < sizeof falcon / sizeof *falcon; i++) {
         char text[600];
-        (void)snprintf(text, sizeof text, "{\"model_type\": \"falcon\", " BASE ", \"num_attention_heads\": 4%s}", falcon[i].rest);
+        (void)snprintf(text, sizeof text, "{\"model_type\": \"falcon\", " BASE ", \"num_attention_heads\": 4%s}",
+                       falcon[i].rest);
         impmem_model *model = read_json(text);
         assert_int_equal(impmem_model_shape_of(model)->layer[0].kv_heads, falcon[i].kv);
         impmem_model_destroy(model);
     }
-    expect_json_refused("{\"model_type\": \"falcon\", " BASE ", \"num_attention_heads\": 4, \"new_decoder_architecture\": true}",
+    expect_json_refused("{\"model_type\": \"falcon\", " BASE
+                        ", \"num_attention_heads\": 4, \"new_decoder_architecture\": true}",
                         IMPMEM_ERR_MISSING_KEY, "'num_key_value_heads'");
     for (int grouped = 0; grouped < 2; grouped++) {
         char text[600];
@@ -314,8 +328,10 @@ static void refused_architectures_give_their_true_reason(void **state)
     expect_json_refused(CONFIG("deepseek_v32", ""), IMPMEM_ERR_UNKNOWN_ARCHITECTURE, "indexer");
     expect_json_refused(CONFIG("modernbert", ""), IMPMEM_ERR_UNKNOWN_ARCHITECTURE, "an encoder");
     expect_json_refused(CONFIG("fantasy", ""), IMPMEM_ERR_UNKNOWN_ARCHITECTURE, "'fantasy': found no rule for its cache");
-    expect_json_refused("{\"model_type\": \"fantasy\"}", IMPMEM_ERR_UNKNOWN_ARCHITECTURE, "it lacks: num_hidden_layers, hidden_size");
-    expect_json_refused(CONFIG("llama", ", \"is_encoder_decoder\": true"), IMPMEM_ERR_UNKNOWN_ARCHITECTURE, "is_encoder_decoder");
+    expect_json_refused("{\"model_type\": \"fantasy\"}", IMPMEM_ERR_UNKNOWN_ARCHITECTURE,
+                        "it lacks: num_hidden_layers, hidden_size");
+    expect_json_refused(CONFIG("llama", ", \"is_encoder_decoder\": true"), IMPMEM_ERR_UNKNOWN_ARCHITECTURE,
+                        "is_encoder_decoder");
     expect_json_refused("{\"model_type\": \"mllama\", \"text_config\": " CONFIG("mllama_text_model", "") "}",
                         IMPMEM_ERR_UNKNOWN_ARCHITECTURE, "cross-attention");
 }

@@ -1,9 +1,10 @@
-/* The size of weights: stated by an index or by safetensors headers, else estimated to the byte from geometry and format. */
+/* The size of weights: stated by an index or by safetensors headers, else estimated to the byte from geometry and
+ * format. */
 #define _GNU_SOURCE
 #include "unit/model/model_test.h"
 
-#define LLAMA_8B                                                                                                       \
-    "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"intermediate_size\": 14336, \"num_hidden_layers\": 32, "        \
+#define LLAMA_8B                                                                                                           \
+    "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"intermediate_size\": 14336, \"num_hidden_layers\": 32, "         \
     "\"vocab_size\": 128256, \"num_attention_heads\": 32, \"num_key_value_heads\": 8"
 
 static void expect_bytes(const char *config, uint64_t expected, uint64_t largest)
@@ -26,14 +27,16 @@ static void parameters_of_published_models_are_counted_exactly(void **state)
     /* parameter counts as their publishers state them */
     expect_bytes(LLAMA_8B ", \"torch_dtype\": \"bfloat16\"}", UINT64_C(8030261248) * 2, UINT64_C(14336) * 4096);
     expect_bytes(LLAMA_8B ", \"torch_dtype\": \"float32\"}", UINT64_C(8030261248) * 4, 0);
-    expect_bytes("{\"model_type\": \"qwen3\", \"hidden_size\": 4096, \"intermediate_size\": 12288, \"num_hidden_layers\": 36, "
-                 "\"vocab_size\": 151936, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"head_dim\": 128, "
-                 "\"torch_dtype\": \"bfloat16\"}",
-                 UINT64_C(8190735360) * 2, 0);
-    expect_bytes("{\"model_type\": \"mixtral\", \"hidden_size\": 4096, \"intermediate_size\": 14336, \"num_hidden_layers\": 32, "
-                 "\"vocab_size\": 32000, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"num_local_experts\": 8, "
-                 "\"num_experts_per_tok\": 2, \"dtype\": \"float16\"}",
-                 UINT64_C(46702792704) * 2, 0);
+    expect_bytes(
+        "{\"model_type\": \"qwen3\", \"hidden_size\": 4096, \"intermediate_size\": 12288, \"num_hidden_layers\": 36, "
+        "\"vocab_size\": 151936, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"head_dim\": 128, "
+        "\"torch_dtype\": \"bfloat16\"}",
+        UINT64_C(8190735360) * 2, 0);
+    expect_bytes(
+        "{\"model_type\": \"mixtral\", \"hidden_size\": 4096, \"intermediate_size\": 14336, \"num_hidden_layers\": 32, "
+        "\"vocab_size\": 32000, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"num_local_experts\": 8, "
+        "\"num_experts_per_tok\": 2, \"dtype\": \"float16\"}",
+        UINT64_C(46702792704) * 2, 0);
     expect_bytes("{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12, \"n_inner\": null, "
                  "\"vocab_size\": 50257, \"n_positions\": 1024, \"torch_dtype\": \"float32\"}",
                  UINT64_C(124439808) * 4, 0);
@@ -47,23 +50,28 @@ static void quantized_formats_take_their_scales(void **state)
     uint64_t columns = UINT64_C(32) * (6 * 4096 + 14336);
     uint64_t matrices = UINT64_C(32) * 7;
 #define WITH(q) LLAMA_8B ", \"torch_dtype\": \"bfloat16\", \"quantization_config\": " q "}"
-    expect_bytes(WITH("{\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]}"), plain + LINEAR + LINEAR / (128 * 128) * 4, 0);
+    expect_bytes(WITH("{\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]}"),
+                 plain + LINEAR + LINEAR / (128 * 128) * 4, 0);
     expect_bytes(WITH("{\"quant_method\": \"fp8\"}"), plain + LINEAR + matrices * 4, 0);
     expect_bytes(WITH("{\"quant_method\": \"fbgemm_fp8\"}"), plain + LINEAR + rows * 4, 0);
-    expect_bytes(WITH("{\"quant_method\": \"bitsandbytes\", \"load_in_8bit\": true}"), plain + LINEAR + rows * 4 + matrices, 0);
+    expect_bytes(WITH("{\"quant_method\": \"bitsandbytes\", \"load_in_8bit\": true}"), plain + LINEAR + rows * 4 + matrices,
+                 0);
     expect_bytes(WITH("{\"quant_method\": \"bitsandbytes\", \"load_in_4bit\": true}"), plain + LINEAR / 2 + LINEAR / 64 * 4,
                  UINT64_C(14336) * 4096 / 2);
     expect_bytes(WITH("{\"quant_method\": \"bitsandbytes\", \"load_in_4bit\": true, \"bnb_4bit_use_double_quant\": true}"),
                  plain + LINEAR / 2 + LINEAR / 64, 0);
     /* a 16-bit scale and a 4-bit zero point for 128 columns */
-    expect_bytes(WITH("{\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": 128}"), plain + LINEAR / 2 + LINEAR / 128 * 20 / 8, 0);
+    expect_bytes(WITH("{\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": 128}"),
+                 plain + LINEAR / 2 + LINEAR / 128 * 20 / 8, 0);
     expect_bytes(WITH("{\"quant_method\": \"gptq\", \"bits\": 4, \"group_size\": 128}"),
                  plain + LINEAR / 2 + LINEAR / 128 * 20 / 8 + columns * 4, 0);
-    expect_bytes(WITH("{\"quant_method\": \"modelopt\", \"quant_algo\": \"NVFP4\"}"), plain + LINEAR / 2 + LINEAR / 16 + matrices * 8, 0);
+    expect_bytes(WITH("{\"quant_method\": \"modelopt\", \"quant_algo\": \"NVFP4\"}"),
+                 plain + LINEAR / 2 + LINEAR / 16 + matrices * 8, 0);
     expect_bytes(WITH("{\"quant_method\": \"modelopt\", \"quant_algo\": \"FP8\"}"), plain + LINEAR + matrices * 8, 0);
     uint64_t attention = UINT64_C(32) * (2 * 4096 * 4096 + 2 * 1024 * 4096), mlp = LINEAR - attention;
-    expect_bytes(WITH("{\"quant_method\": \"modelopt\", \"quant_algo\": \"NVFP4\", \"ignore\": [\"model.layers.0.self_attn*\"]}"),
-                 plain + attention * 2 + mlp / 2 + mlp / 16 + UINT64_C(32) * 3 * 8, 0);
+    expect_bytes(
+        WITH("{\"quant_method\": \"modelopt\", \"quant_algo\": \"NVFP4\", \"ignore\": [\"model.layers.0.self_attn*\"]}"),
+        plain + attention * 2 + mlp / 2 + mlp / 16 + UINT64_C(32) * 3 * 8, 0);
     expect_bytes(WITH("{\"quant_method\": \"compressed-tensors\", \"config_groups\": {\"g\": {\"weights\": "
                       "{\"num_bits\": 4, \"type\": \"int\", \"group_size\": 128}}}}"),
                  plain + LINEAR / 2 + LINEAR / 128 * 2, 0);
@@ -71,7 +79,8 @@ static void quantized_formats_take_their_scales(void **state)
                       "{\"num_bits\": 8, \"type\": \"float\"}}}}"),
                  plain + LINEAR + rows * 2, 0);
     /* MLX quantizes embeddings and head too: a 16-bit scale and bias for 64 columns */
-    expect_bytes(WITH("{\"group_size\": 64, \"bits\": 4}"), (LINEAR + OUTER) / 2 + (LINEAR + OUTER) / 64 * 4 + NORMS * 2, 0);
+    expect_bytes(WITH("{\"group_size\": 64, \"bits\": 4}"), (LINEAR + OUTER) / 2 + (LINEAR + OUTER) / 64 * 4 + NORMS * 2,
+                 0);
     impmem_model *model = read_json(WITH("{\"quant_method\": \"unheard-of\"}"));
     assert_int_equal(impmem_model_shape_of(model)->weight_bytes, UINT64_C(8030261248) * 2);
     assert_true(has_note(model, "'unheard-of' is not known"));
@@ -88,10 +97,11 @@ static void weights_beyond_64_bits_are_refused(void **state)
                         IMPMEM_ERR_BAD_VALUE, "beyond 2^64");
 }
 
-/* ---- directories ------------------------------------------------------------------------------------------------------------- */
+/* ---- directories ---- */
 
-static const char small[] = "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 256, \"num_hidden_layers\": 4, "
-                            "\"vocab_size\": 1000, \"num_attention_heads\": 4, \"torch_dtype\": \"bfloat16\"}";
+static const char small[] =
+    "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 256, \"num_hidden_layers\": 4, "
+    "\"vocab_size\": 1000, \"num_attention_heads\": 4, \"torch_dtype\": \"bfloat16\"}";
 
 static const char *fresh_dir(const char *name)
 {
@@ -179,7 +189,8 @@ static void safetensors_headers_are_added_up(void **state)
     const char *dir = fresh_dir("headers");
     put_file(dir, "config.json", small);
     put_safetensors(dir, "model-00001-of-00002.safetensors",
-                    "{\"__metadata__\": {\"format\": \"pt\"}, \"a\": {\"dtype\": \"BF16\", \"shape\": [2, 3], \"data_offsets\": [0, 12]}, "
+                    "{\"__metadata__\": {\"format\": \"pt\"}, \"a\": {\"dtype\": \"BF16\", \"shape\": [2, 3], "
+                    "\"data_offsets\": [0, 12]}, "
                     "\"b\": {\"dtype\": \"F32\", \"shape\": [], \"data_offsets\": [12, 16]}}",
                     16);
     put_safetensors(dir, "model-00002-of-00002.safetensors",
@@ -205,18 +216,25 @@ static void safetensors_headers_that_lie_are_refused(void **state)
         impmem_status status;
         const char *words;
     } bad[] = {
-        {"{\"a\": {\"dtype\": \"BF17\", \"shape\": [2], \"data_offsets\": [0, 4]}}", 4, IMPMEM_ERR_BAD_VALUE, "found dtype BF17"},
+        {"{\"a\": {\"dtype\": \"BF17\", \"shape\": [2], \"data_offsets\": [0, 4]}}", 4, IMPMEM_ERR_BAD_VALUE,
+         "found dtype BF17"},
         {"{\"a\": {\"shape\": [2], \"data_offsets\": [0, 4]}}", 4, IMPMEM_ERR_BAD_VALUE, "found dtype nothing"},
         {"{\"a\": {\"dtype\": \"BF16\", \"data_offsets\": [0, 4]}}", 4, IMPMEM_ERR_BAD_VALUE, "found no shape"},
         {"{\"a\": {\"dtype\": \"BF16\", \"shape\": [-2], \"data_offsets\": [0, 4]}}", 4, IMPMEM_ERR_BAD_VALUE, "no count"},
-        {"{\"a\": {\"dtype\": \"BF16\", \"shape\": [4294967296, 4294967296], \"data_offsets\": [0, 4]}}", 4, IMPMEM_ERR_BAD_VALUE,
-         "beyond 2^64"},
-        {"{\"a\": {\"dtype\": \"BF16\", \"shape\": [2], \"data_offsets\": [0]}}", 4, IMPMEM_ERR_BAD_VALUE, "no data_offsets"},
-        {"{\"a\": {\"dtype\": \"BF16\", \"shape\": [2], \"data_offsets\": [4, 0]}}", 4, IMPMEM_ERR_BAD_VALUE, "[4, 0], expected 4 bytes"},
-        {"{\"a\": {\"dtype\": \"BF16\", \"shape\": [2], \"data_offsets\": [0, 8]}}", 8, IMPMEM_ERR_BAD_VALUE, "expected 4 bytes"},
-        {"{\"a\": {\"dtype\": \"BF16\", \"shape\": [2], \"data_offsets\": [0, 4]}}", 3, IMPMEM_ERR_TRUNCATED, "the 3 bytes after"},
-        {"{\"a\": {\"dtype\": \"BF16\", \"shape\": [2], \"data_offsets\": [0, 4]}}", 5, IMPMEM_ERR_BAD_FORMAT, "found 4 bytes in all"},
-        {"{\"a\": {\"dtype\": \"BF16\", \"shape\": [2], \"data_offsets\": [0, 4]}, \"b\": {\"dtype\": \"BF16\", \"shape\": [2], "
+        {"{\"a\": {\"dtype\": \"BF16\", \"shape\": [4294967296, 4294967296], \"data_offsets\": [0, 4]}}", 4,
+         IMPMEM_ERR_BAD_VALUE, "beyond 2^64"},
+        {"{\"a\": {\"dtype\": \"BF16\", \"shape\": [2], \"data_offsets\": [0]}}", 4, IMPMEM_ERR_BAD_VALUE,
+         "no data_offsets"},
+        {"{\"a\": {\"dtype\": \"BF16\", \"shape\": [2], \"data_offsets\": [4, 0]}}", 4, IMPMEM_ERR_BAD_VALUE,
+         "[4, 0], expected 4 bytes"},
+        {"{\"a\": {\"dtype\": \"BF16\", \"shape\": [2], \"data_offsets\": [0, 8]}}", 8, IMPMEM_ERR_BAD_VALUE,
+         "expected 4 bytes"},
+        {"{\"a\": {\"dtype\": \"BF16\", \"shape\": [2], \"data_offsets\": [0, 4]}}", 3, IMPMEM_ERR_TRUNCATED,
+         "the 3 bytes after"},
+        {"{\"a\": {\"dtype\": \"BF16\", \"shape\": [2], \"data_offsets\": [0, 4]}}", 5, IMPMEM_ERR_BAD_FORMAT,
+         "found 4 bytes in all"},
+        {"{\"a\": {\"dtype\": \"BF16\", \"shape\": [2], \"data_offsets\": [0, 4]}, \"b\": {\"dtype\": \"BF16\", \"shape\": "
+         "[2], "
          "\"data_offsets\": [0, 4]}}",
          4, IMPMEM_ERR_BAD_VALUE, "found 8 bytes in all, expected the 4"},
         {"[]", 0, IMPMEM_ERR_BAD_FORMAT, "found no '{'"},

@@ -127,8 +127,9 @@ static void a_path_longer_than_the_error_keeps_its_end_and_is_escaped(void **sta
 static void a_config_gives_the_name_that_it_can(void **state)
 {
     (void)state;
-    static const char text[] = "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 256, \"num_hidden_layers\": 4, "
-                               "\"vocab_size\": 1000, \"num_attention_heads\": 4}";
+    static const char text[] =
+        "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 256, \"num_hidden_layers\": 4, "
+        "\"vocab_size\": 1000, \"num_attention_heads\": 4}";
     const char *path = scratch_path("Some-Model.config.json");
     write_file(path, text, sizeof text - 1);
     impmem_model *model = read_path(path);

@@ -1,5 +1,6 @@
-/* Every model file of the shared data: planned with the cache that its config implies, or refused by name. The same list is in
- * docs/models.md. The KV figures were computed from the configs by hand-written formulas, not by this library. */
+/* Every model file of the shared data: planned with the cache that its config implies, or refused by name. The same
+ * list is in docs/models.md. The KV figures were computed from the configs by hand-written formulas, not by this
+ * library. */
 #define _GNU_SOURCE
 #include "unit/model/model_test.h"
 
@@ -123,7 +124,8 @@ static void check_planned(const char *path, const verdict *v)
         }
     }
     if (kv != v->kv_bytes || full != v->full || windows != v->windows || tokens != v->window_tokens) {
-        fail_msg("%s: found %llu bytes a token, %u full, %u windows of %u", v->file, (unsigned long long)kv, full, windows, tokens);
+        fail_msg("%s: found %llu bytes a token, %u full, %u windows of %u", v->file, (unsigned long long)kv, full, windows,
+                 tokens);
     }
     assert_true(s->name[0] != '\0');
     assert_true(s->d_model > 0 && s->vocab > 0 && s->n_heads > 0 && s->head_dim > 0);
@@ -168,7 +170,7 @@ static void every_gguf_plans_or_is_refused_by_name(void **state)
     walk("data/gguf", ".gguf", ggufs, sizeof ggufs / sizeof *ggufs);
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ---- */
 
 static void link_into(const char *dir, const char *name, const char *below)
 {
@@ -181,8 +183,8 @@ static void link_into(const char *dir, const char *name, const char *below)
     free(real);
 }
 
-/* metadata.total_size of published indexes; what the geometry implies is the same to the byte, but for 224 bytes of markers in
- * the bitsandbytes one, which the estimate counts as well. */
+/* metadata.total_size of published indexes; what the geometry implies is the same to the byte, but for 224 bytes of
+ * markers in the bitsandbytes one, which the estimate counts as well. */
 static void a_published_index_gives_its_total_and_the_estimate_meets_it_to_the_byte(void **state)
 {
     (void)state;
@@ -190,10 +192,14 @@ static void a_published_index_gives_its_total_and_the_estimate_meets_it_to_the_b
         const char *model;
         uint64_t total;
         uint64_t tensors;
-    } indexed[] = {{"Devstral-Small-2507", UINT64_C(47144806400), 363}, {"Llama-3.1-8B-Instruct-bnb8", UINT64_C(9086705888), 739},
-                   {"Phi-3-mini-4k-SLERP", UINT64_C(7642159104), 195}, {"Qwen3-14B-MLX-4bit", UINT64_C(8307783680), 1007},
-                   {"Reflection-Llama-3.1-70B", UINT64_C(282215219200), 723}, {"SmolLM3-3B", UINT64_C(6150197248), 326},
-                   {"WizardLM-2-8x22B", UINT64_C(281241268224), 1739}, {"gemma-2b-it", UINT64_C(5012344832), 164}};
+    } indexed[] = {{"Devstral-Small-2507", UINT64_C(47144806400), 363},
+                   {"Llama-3.1-8B-Instruct-bnb8", UINT64_C(9086705888), 739},
+                   {"Phi-3-mini-4k-SLERP", UINT64_C(7642159104), 195},
+                   {"Qwen3-14B-MLX-4bit", UINT64_C(8307783680), 1007},
+                   {"Reflection-Llama-3.1-70B", UINT64_C(282215219200), 723},
+                   {"SmolLM3-3B", UINT64_C(6150197248), 326},
+                   {"WizardLM-2-8x22B", UINT64_C(281241268224), 1739},
+                   {"gemma-2b-it", UINT64_C(5012344832), 164}};
     char probe[700];
     if (!shared_path(probe, sizeof probe, "data/models/index")) skip();
     for (size_t i = 0; i < sizeof indexed / sizeof *indexed; i++) {
@@ -224,14 +230,22 @@ static void published_parameter_counts_are_met_exactly(void **state)
         const char *model;
         uint64_t parameters; /* as the model's publisher states them */
         uint32_t bytes;
-    } counted[] = {{"Llama-3.1-8B", UINT64_C(8030261248), 2}, {"Llama-3.2-1B", UINT64_C(1235814400), 2},
-                   {"Llama-3.1-405B", UINT64_C(405853388800), 2}, {"Llama-2-7b-hf", UINT64_C(6738415616), 2},
-                   {"Qwen3-8B", UINT64_C(8190735360), 2}, {"Qwen3-30B-A3B", UINT64_C(30532122624), 2},
-                   {"Qwen3-235B-A22B", UINT64_C(235093634560), 2}, {"Qwen2.5-7B", UINT64_C(7615616512), 2},
-                   {"Qwen2.5-0.5B", UINT64_C(494032768), 2}, {"Mixtral-8x7B-v0.1", UINT64_C(46702792704), 2},
-                   {"gemma-3-1b-it", UINT64_C(999885952), 2}, {"gemma-2-2b", UINT64_C(2614341888), 4},
-                   {"Phi-3.5-MoE-instruct", UINT64_C(41873153344), 2}, {"granite-3.1-1b-a400m-instruct", UINT64_C(1334628352), 2},
-                   {"phi-4", UINT64_C(14659507200), 2}, {"command-r-v01-35B-trimmed", UINT64_C(34980831232), 2},
+    } counted[] = {{"Llama-3.1-8B", UINT64_C(8030261248), 2},
+                   {"Llama-3.2-1B", UINT64_C(1235814400), 2},
+                   {"Llama-3.1-405B", UINT64_C(405853388800), 2},
+                   {"Llama-2-7b-hf", UINT64_C(6738415616), 2},
+                   {"Qwen3-8B", UINT64_C(8190735360), 2},
+                   {"Qwen3-30B-A3B", UINT64_C(30532122624), 2},
+                   {"Qwen3-235B-A22B", UINT64_C(235093634560), 2},
+                   {"Qwen2.5-7B", UINT64_C(7615616512), 2},
+                   {"Qwen2.5-0.5B", UINT64_C(494032768), 2},
+                   {"Mixtral-8x7B-v0.1", UINT64_C(46702792704), 2},
+                   {"gemma-3-1b-it", UINT64_C(999885952), 2},
+                   {"gemma-2-2b", UINT64_C(2614341888), 4},
+                   {"Phi-3.5-MoE-instruct", UINT64_C(41873153344), 2},
+                   {"granite-3.1-1b-a400m-instruct", UINT64_C(1334628352), 2},
+                   {"phi-4", UINT64_C(14659507200), 2},
+                   {"command-r-v01-35B-trimmed", UINT64_C(34980831232), 2},
                    {"glm-4-9b", UINT64_C(9399951360), 2}};
     for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
         char below[300], path[700];
@@ -239,14 +253,16 @@ static void published_parameter_counts_are_met_exactly(void **state)
         if (!shared_path(path, sizeof path, below)) skip();
         impmem_model *model = read_path(path);
         if (impmem_model_shape_of(model)->weight_bytes != counted[i].parameters * counted[i].bytes) {
-            fail_msg("%s: found %llu bytes", counted[i].model, (unsigned long long)impmem_model_shape_of(model)->weight_bytes);
+            fail_msg("%s: found %llu bytes", counted[i].model,
+                     (unsigned long long)impmem_model_shape_of(model)->weight_bytes);
         }
         impmem_model_destroy(model);
     }
 }
 
-/* Sizes that a distributor's cards state for MLX builds. The three given to the byte are met to the byte; the others were rounded
- * by their authors (GB written as GiB among them), always upwards: the estimate is at most the card and at least 90 % of it. */
+/* Sizes that a distributor's cards state for MLX builds. The three given to the byte are met to the byte; the others
+ * were rounded by their authors (GB written as GiB among them), always upwards: the estimate is at most the card and at
+ * least 90 % of it. */
 static void the_cards_of_a_distributor_are_met_within_their_rounding(void **state)
 {
     (void)state;
@@ -256,10 +272,10 @@ static void the_cards_of_a_distributor_are_met_within_their_rounding(void **stat
         uint64_t stored;
         int exact;
     } cards[] = {{"Llama-3.1-70B", 0, UINT64_C(141107412992), 1}, {"Llama-3.1-70B", 4, UINT64_C(39688355840), 1},
-                 {"Llama-3.1-70B", 8, UINT64_C(74964549632), 1}, {"Llama-3.1-8B", 4, UINT64_C(4637851648), 0},
-                 {"Llama-3.1-8B", 8, UINT64_C(8954839040), 0}, {"Llama-3.2-1B", 4, UINT64_C(729808896), 0},
-                 {"Llama-3.2-3B", 8, UINT64_C(3501195264), 0}, {"Qwen3-30B-A3B", 4, UINT64_C(17612931072), 0},
-                 {"Qwen3-0.6B", 4, UINT64_C(342884352), 0}, {"Qwen3-235B-A22B", 8, UINT64_C(268435456000), 0}};
+                 {"Llama-3.1-70B", 8, UINT64_C(74964549632), 1},  {"Llama-3.1-8B", 4, UINT64_C(4637851648), 0},
+                 {"Llama-3.1-8B", 8, UINT64_C(8954839040), 0},    {"Llama-3.2-1B", 4, UINT64_C(729808896), 0},
+                 {"Llama-3.2-3B", 8, UINT64_C(3501195264), 0},    {"Qwen3-30B-A3B", 4, UINT64_C(17612931072), 0},
+                 {"Qwen3-0.6B", 4, UINT64_C(342884352), 0},       {"Qwen3-235B-A22B", 8, UINT64_C(268435456000), 0}};
     for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
         char below[300], path[700];
         (void)snprintf(below, sizeof below, "data/models/%s.config.json", cards[i].model);
@@ -267,8 +283,8 @@ static void the_cards_of_a_distributor_are_met_within_their_rounding(void **stat
         json_t *config = json_load_file(path, 0, NULL);
         assert_non_null(config);
         if (cards[i].bits) {
-            assert_int_equal(json_object_set_new(config, "quantization", json_pack("{s:i, s:i}", "bits", (int)cards[i].bits,
-                                                                                   "group_size", 64)),
+            assert_int_equal(json_object_set_new(config, "quantization",
+                                                 json_pack("{s:i, s:i}", "bits", (int)cards[i].bits, "group_size", 64)),
                              0);
         }
         char *text = json_dumps(config, 0);
