@@ -328,7 +328,7 @@ static impmem_status open_region(opening *o, impmem_region **out, impmem_error *
     impmem__lock(ledger);
     impmem__leave_locked(ledger, o->subject, budget_bytes, o->object_bytes);
     if (st) impmem__journal_append(ledger, IMPMEM_JOURNAL_REFUSED, o->subject, o->bytes, st, 0);
-    else publish_locked(region);
+    else if (region) publish_locked(region);
     impmem__unlock(ledger);
     if (st) {
         if (region) free_object(ledger, region);

@@ -31,7 +31,7 @@ static bool a_region_is_whole_granules(impmem__suite *s)
 
 static bool alignment_is_honoured(impmem__suite *s)
 {
-    static const uint64_t alignments[] = {256, 512, 4096, 65536, 2 * 1048576};
+    static const uint64_t alignments[] = {256, 512, 4096, 65536, 2 * IMPMEM_MIB};
     for (uint32_t i = 0; i < sizeof alignments / sizeof alignments[0]; i++) {
         IMPMEM__EXPECT_STATUS(s, impmem__suite_acquire(s, i, 1, alignments[i]), IMPMEM_OK);
         IMPMEM__EXPECT(s, (uintptr_t)impmem_region_base(s->region[i]) % alignments[i] == 0,

@@ -1,5 +1,6 @@
 /* Conformance: what holds for backends that reserve, commit and decommit. `g` is the granule throughout. */
 #include "backend/conformance.h"
+#include "impmem/bytes.h"
 
 static bool committed_is(impmem__suite *s, const impmem_region *region, uint64_t bytes, uint64_t prefix)
 {
@@ -40,9 +41,9 @@ static bool a_reservation_holds_nothing(impmem__suite *s)
 
 static bool a_reservation_is_aligned(impmem__suite *s)
 {
-    IMPMEM__EXPECT_STATUS(s, impmem__suite_reserve(s, 0, s->granule, 2 * 1048576), IMPMEM_OK);
-    IMPMEM__EXPECT(s, (uintptr_t)impmem_region_base(s->region[0]) % (2 * 1048576) == 0, "base %p is not aligned to 2 MiB",
-                   impmem_region_base(s->region[0]));
+    IMPMEM__EXPECT_STATUS(s, impmem__suite_reserve(s, 0, s->granule, 2 * IMPMEM_MIB), IMPMEM_OK);
+    IMPMEM__EXPECT(s, (uintptr_t)impmem_region_base(s->region[0]) % (2 * IMPMEM_MIB) == 0,
+                   "base %p is not aligned to 2 MiB", impmem_region_base(s->region[0]));
     return true;
 }
 

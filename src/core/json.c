@@ -247,8 +247,7 @@ void impmem__json_double(impmem__json *json, double value)
     char digits[48];
     for (int precision = 1; precision <= 17; precision++) {
         (void)snprintf(digits, sizeof digits, "%.*g", precision, value);
-        double back = strtod(digits, NULL);
-        if (memcmp(&back, &value, sizeof back) == 0) break;
+        if (strtod(digits, NULL) == value) break;
     }
     put_point(digits);
     if (begin_value(json)) emit_text(json, digits);
