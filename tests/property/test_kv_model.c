@@ -296,7 +296,8 @@ static int bind(world *w, model_sequence *s, int i, int parent)
     }
     e = 0;
     while (w->entry[e].used) e++;
-    w->entry[e] = (model_entry){.used = 1, .parent = parent, .name_space = s->name_space, .block = b, .serial = ++w->serial};
+    w->entry[e] = (model_entry){
+        .used = 1, .parent = parent, .name_space = s->name_space, .block = b, .serial = ++w->serial};
     memcpy(w->entry[e].tokens, s->text + i * BLOCK_TOKENS, sizeof w->entry[e].tokens);
     w->block[b].entry = e;
     return e;
@@ -311,7 +312,8 @@ static void model_publish(world *w, model_sequence *s, uint32_t n)
         s->published = whole;
         return;
     }
-    if (s->bound && !(w->entry[s->last].used && w->entry[s->last].serial == s->last_serial && locked(w, s->last))) s->bound = 0;
+    if (s->bound && !(w->entry[s->last].used && w->entry[s->last].serial == s->last_serial && locked(w, s->last)))
+        s->bound = 0;
     while (s->bound < whole) {
         int e = bind(w, s, s->bound, s->bound ? s->last : -1);
         if (e < 0) {
@@ -411,7 +413,8 @@ static void do_hold(world *w, model_sequence *s)
         w->hold[h].live = 0;
     } else if (s && s->n_blocks) {
         uint32_t position = dice(w, (uint32_t)s->n_blocks);
-        same(w, "status", impmem_kv_hold(w->kv, s->handle, 0, position, IMPMEM_HOLDER_TRANSFER, h, &w->hold[h].ref), IMPMEM_OK);
+        same(w, "status", impmem_kv_hold(w->kv, s->handle, 0, position, IMPMEM_HOLDER_TRANSFER, h, &w->hold[h].ref),
+             IMPMEM_OK);
         w->hold[h].live = 1;
         w->hold[h].block = s->block[position];
         w->block[s->block[position]].users++;
@@ -535,14 +538,16 @@ static void compare_order(const world *w)
     for (uint32_t at = w->kv->oldest; at; at = w->kv->entry[at].newer) {
         int next = -1;
         for (int e = 0; e < MAX_BLOCKS; e++) {
-            if (w->entry[e].used && w->entry[e].stamp > after && (next < 0 || w->entry[e].stamp < w->entry[next].stamp)) next = e;
+            if (w->entry[e].used && w->entry[e].stamp > after && (next < 0 || w->entry[e].stamp < w->entry[next].stamp))
+                next = e;
         }
         if (next < 0) fail_msg("seed %u, operation %ld (%s): more entries are in the list", w->seed, w->operation, w->what);
         after = w->entry[next].stamp;
         uint32_t a = at;
         int b = next;
         for (;;) {
-            same(w, "tokens of the next entry to go", (uint64_t)memcmp(w->kv->tokens + a * BLOCK_TOKENS, w->entry[b].tokens, sizeof w->entry[b].tokens), 0);
+            same(w, "tokens of the next entry to go",
+                 (uint64_t)memcmp(w->kv->tokens + a * BLOCK_TOKENS, w->entry[b].tokens, sizeof w->entry[b].tokens), 0);
             a = w->kv->entry[a].parent;
             b = w->entry[b].parent;
             same(w, "whether the chain ends", (a & IMPMEM__KV_AT_ROOT) != 0, b < 0);

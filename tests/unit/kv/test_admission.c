@@ -267,7 +267,8 @@ static void a_shared_cut_may_grow_the_pool_for_its_promise(void **state)
     uint32_t tokens[9];
     write_tokens(tokens, 9, 0);
     cache_prompt(g.kv, tokens, 9);
-    impmem_sequence a = admit(g.kv, tokens, 9, 3, NULL), b = admit(g.kv, tokens, 9, 3, NULL); /* four blocks, all spoken for */
+    impmem_sequence a = admit(g.kv, tokens, 9, 3, NULL),
+                    b = admit(g.kv, tokens, 9, 3, NULL); /* four blocks, all spoken for */
     assert_int_equal(impmem_kv_truncate(g.kv, a, 0), IMPMEM_OK);
     assert_int_equal(stats_of(g.kv).total_blocks, 6);
     assert_int_equal(impmem_kv_append(g.kv, a, 12), IMPMEM_OK);

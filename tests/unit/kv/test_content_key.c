@@ -1,7 +1,8 @@
 /* Content keys. The pinned digests were computed by another program, Python's xxhash package, from the encoding in docs/kv.md. */
 #include "kv_test.h"
 
-static impmem_content_key key(const impmem_content_key *parent, const impmem_kv_namespace *n, const uint32_t *t, uint32_t count)
+static impmem_content_key key(const impmem_content_key *parent, const impmem_kv_namespace *n, const uint32_t *t,
+                              uint32_t count)
 {
     impmem_content_key k;
     assert_int_equal(impmem_content_key_of(parent, n, t, count, &k), IMPMEM_OK);
@@ -70,7 +71,8 @@ static void wrong_arguments_are_refused_and_nothing_is_written(void **state)
     memset(&out, 0x5a, sizeof out);
     before = out;
     unsigned char longest[257] = {0};
-    const impmem_kv_namespace too_long = {longest, 257, NULL, 0}, null_field = {NULL, 0, NULL, 1}, fits = {longest, 256, longest, 256};
+    const impmem_kv_namespace too_long = {longest, 257, NULL, 0}, null_field = {NULL, 0, NULL, 1},
+                              fits = {longest, 256, longest, 256};
     assert_int_equal(impmem_content_key_of(NULL, NULL, NULL, 4, &out), IMPMEM_ERR_INVALID_ARGUMENT);
     assert_int_equal(impmem_content_key_of(NULL, NULL, t, 0, &out), IMPMEM_ERR_INVALID_ARGUMENT);
     assert_int_equal(impmem_content_key_of(NULL, NULL, t, 4, NULL), IMPMEM_ERR_INVALID_ARGUMENT);

@@ -117,7 +117,8 @@ static void f022_a_block_that_is_being_copied_is_not_handed_out_again(void **sta
         release(w.kv, &s); /* preempted while the copy runs */
         impmem_kv_request r = request_of(tokens + 1, 13, 0);
         impmem_sequence other = IMPMEM_SEQUENCE_NONE;
-        assert_int_equal(impmem_kv_admit(w.kv, &r, &other, NULL, NULL), IMPMEM_ERR_CAPACITY); /* 4 blocks, of which one is held */
+        assert_int_equal(impmem_kv_admit(w.kv, &r, &other, NULL, NULL),
+                         IMPMEM_ERR_CAPACITY);           /* 4 blocks, of which one is held */
         assert_int_equal(impmem_kv_evict(w.kv, 100), 0); /* its parent is needed as long as it is */
         /* Who holds it can be asked, and the holder dropped by whoever watches deadlines. */
         impmem_block_holder who[2];
@@ -264,7 +265,7 @@ static void f092_no_two_requests_hold_parts_that_keep_both_from_finishing(void *
     impmem_kv_admission adm;
     assert_int_equal(impmem_kv_admit(w.kv, &r, &b, &adm, NULL), IMPMEM_ERR_CAPACITY);
     assert_int_equal(adm.available_blocks, 448); /* free are 1,536, but a's are spoken for */
-    c = admit(w.kv, tokens, 448 * BT, 0, NULL);   /* what does fit behind it runs */
+    c = admit(w.kv, tokens, 448 * BT, 0, NULL);  /* what does fit behind it runs */
     assert_int_equal(impmem_kv_append(w.kv, c, 448 * BT), IMPMEM_OK);
     assert_int_equal(impmem_kv_append(w.kv, a, 1088 * BT), IMPMEM_OK);
     release(w.kv, &a);

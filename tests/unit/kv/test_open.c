@@ -72,11 +72,21 @@ static void every_wrong_option_is_refused(void **state)
         case 4: o.max_seq_tokens = 0; break;
         case 5: o.index_hash_bits = 65; break;
         case 6: o.group[0].pool = NULL; break;
-        case 7: o.n_groups = 2; o.group[1].pool = pool; break;
-        case 8: o.n_groups = 2; o.group[1].pool = other; o.group[0].window_tokens = 8; break;
+        case 7:
+            o.n_groups = 2;
+            o.group[1].pool = pool;
+            break;
+        case 8:
+            o.n_groups = 2;
+            o.group[1].pool = other;
+            o.group[0].window_tokens = 8;
+            break;
         case 9: o.size = 8; break;
         case 10: o.version = 0; break;
-        case 11: o.version = 2; expected = IMPMEM_ERR_VERSION; break;
+        case 11:
+            o.version = 2;
+            expected = IMPMEM_ERR_VERSION;
+            break;
         case 12: o.max_sequences = UINT32_MAX; break;
         default: break;
         }
@@ -148,7 +158,8 @@ static void *no_memory(void *context, size_t bytes, size_t alignment)
     (void)context;
     (void)alignment;
     /* Enough for the ledger and the pool, not for tables of a million positions. */
-    return bytes > 1 << 20 ? NULL : impmem_default_allocator().allocate(impmem_default_allocator().context, bytes, alignment);
+    return bytes > 1 << 20 ? NULL
+                           : impmem_default_allocator().allocate(impmem_default_allocator().context, bytes, alignment);
 }
 
 static void give_back(void *context, void *memory, size_t bytes)
@@ -233,10 +244,8 @@ static void reuse_that_cannot_work_is_said_in_words(void **state)
         impmem_kv *kv = NULL;
         assert_int_equal(impmem_kv_open(ledger, &o, &kv, NULL), IMPMEM_OK);
         const char *why = impmem_kv_reuse_unsupported(kv);
-        if (word)
-            assert_non_null(strstr(why, word));
-        else
-            assert_null(why);
+        if (word) assert_non_null(strstr(why, word));
+        else assert_null(why);
         assert_int_equal(impmem_kv_close(&kv, NULL), IMPMEM_OK);
     }
     assert_non_null(impmem_kv_reuse_unsupported(NULL));

@@ -136,9 +136,9 @@ static void a_hit_counts_as_held_in_the_admission_check(void **state)
     uint32_t a[17], b[21];
     write_tokens(a, 17, 100);
     write_tokens(b, 21, 900);
-    cache_prompt(w.kv, a, 17);                          /* 4 cached, 4 free */
+    cache_prompt(w.kv, a, 17);                           /* 4 cached, 4 free */
     impmem_sequence first = admit(w.kv, b, 12, 0, NULL); /* 3 of 8 promised: 5 left, 4 of them in the cache */
-    impmem_kv_request r = request_of(a, 17, 4);         /* 6 blocks, of which 4 hit: 2 new, but 4 stop being reclaimable */
+    impmem_kv_request r = request_of(a, 17, 4);          /* 6 blocks, of which 4 hit: 2 new, but 4 stop being reclaimable */
     impmem_sequence s = IMPMEM_SEQUENCE_NONE;
     impmem_kv_admission adm;
     assert_int_equal(impmem_kv_admit(w.kv, &r, &s, &adm, NULL), IMPMEM_ERR_CAPACITY);
@@ -309,8 +309,8 @@ static void two_tenants_never_share(void **state)
 {
     (void)state;
     kv_world w = open_world(64);
-    static const impmem_kv_namespace name[] = {
-        {NULL, 0, NULL, 0}, {"x", 1, NULL, 0}, {NULL, 0, "x", 1}, {"x", 1, "x", 1}, {"xx", 2, NULL, 0}, {"\0", 1, NULL, 0}};
+    static const impmem_kv_namespace name[] = {{NULL, 0, NULL, 0}, {"x", 1, NULL, 0},  {NULL, 0, "x", 1},
+                                               {"x", 1, "x", 1},   {"xx", 2, NULL, 0}, {"\0", 1, NULL, 0}};
     enum { NAMES = sizeof name / sizeof *name };
     uint32_t tokens[9];
     write_tokens(tokens, 9, 100);

@@ -27,8 +27,8 @@ static void beyond_its_promise_a_sequence_gets_only_what_nobody_was_promised(voi
     kv_world w = open_world(6);
     uint32_t tokens[8];
     write_tokens(tokens, 8, 0);
-    impmem_sequence a = admit(w.kv, tokens, 4, 0, NULL);  /* 1 block */
-    impmem_sequence b = admit(w.kv, tokens, 8, 8, NULL);  /* 4 blocks */
+    impmem_sequence a = admit(w.kv, tokens, 4, 0, NULL);       /* 1 block */
+    impmem_sequence b = admit(w.kv, tokens, 8, 8, NULL);       /* 4 blocks */
     assert_int_equal(impmem_kv_append(w.kv, a, 8), IMPMEM_OK); /* one beyond: the sixth block was nobody's */
     assert_int_equal(impmem_kv_append(w.kv, a, 1), IMPMEM_ERR_CAPACITY);
     assert_int_equal(impmem_kv_tokens(w.kv, a), 8);
@@ -119,7 +119,7 @@ static void cutting_off_shared_blocks_is_refused_when_they_cannot_be_promised_ag
     kv_world w = open_world(4);
     uint32_t tokens[13];
     write_tokens(tokens, 13, 0);
-    cache_prompt(w.kv, tokens, 9); /* two blocks cached */
+    cache_prompt(w.kv, tokens, 9);                                                            /* two blocks cached */
     impmem_sequence a = admit(w.kv, tokens, 9, 3, NULL), b = admit(w.kv, tokens, 9, 3, NULL); /* share two, one more each */
     impmem_kv_stats before = stats_of(w.kv), after;
     assert_int_equal(impmem_kv_truncate(w.kv, a, 0), IMPMEM_ERR_CAPACITY);
@@ -291,7 +291,8 @@ static void a_window_keeps_what_the_next_token_attends_to_within_its_bound(void 
         for (uint32_t p = 0; p < n; p++) {
             live += ids[p] != IMPMEM_NO_BLOCK;
             /* Token `before` attends to itself and 7 before it; all blocks from there on must be there. */
-            if ((p + 1) * BT > before + 1 - (before + 1 < WINDOW ? before + 1 : WINDOW)) assert_int_not_equal(ids[p], IMPMEM_NO_BLOCK);
+            if ((p + 1) * BT > before + 1 - (before + 1 < WINDOW ? before + 1 : WINDOW))
+                assert_int_not_equal(ids[p], IMPMEM_NO_BLOCK);
         }
         assert_true(live <= 5);
         table_of(kv, s, 0, &n);
