@@ -247,6 +247,9 @@ static impmem_status read_latent(impmem__reading *reading)
         bool found_mla = false;
         st = impmem__key_u32(reading, ".attention.key_length_mla", 1, MOST_HEAD_DIM, &query, &found_mla);
         if (!st && !found_mla) st = impmem__field_u32(reading, IMPMEM__F_K_DIM, 1, MOST_HEAD_DIM, &query, NULL);
+        /* Older files state the expanded heads under the plain keys. */
+        if (!st && !found_mla && facts->mla_v_dim == 0)
+            st = impmem__field_u32(reading, IMPMEM__F_V_DIM, 1, MOST_HEAD_DIM, &facts->mla_v_dim, NULL);
         if (st) return st;
     } else if (!found) {
         return impmem__missing(reading, IMPMEM__F_NOPE_DIM);
