@@ -45,28 +45,34 @@ typedef struct impmem_sequence {
     uint32_t slot_;
     uint32_t generation_;
 } impmem_sequence;
-#define IMPMEM_SEQUENCE_NONE { 0, 0 }
+#define IMPMEM_SEQUENCE_NONE                                                                                               \
+    {                                                                                                                      \
+        0, 0                                                                                                               \
+    }
 
 typedef struct impmem_kv_options {
     uint32_t size;
-    uint32_t version;           /* 1 */
+    uint32_t version; /* 1 */
     struct {
         impmem_block_pool *pool;   /* outlives the KV manager; used by nothing else while it is open (growing it is fine) */
         uint32_t window_tokens;    /* 0 = full attention. Group 0 is the full one when any layer is full */
         uint32_t in_flight_tokens; /* of a window group: the largest prefill chunk. A longer append may be CAPACITY */
     } group[IMPMEM_KV_MAX_GROUPS];
     uint32_t n_groups;
-    uint32_t block_tokens;      /* > 0 */
-    uint32_t max_sequences;     /* at once */
+    uint32_t block_tokens;  /* > 0 */
+    uint32_t max_sequences; /* at once */
     uint32_t max_seq_tokens;
-    uint32_t cache_entries;     /* most blocks the prefix cache can name; 0 = all of group 0. When all are used the oldest
+    uint32_t cache_entries; /* most blocks the prefix cache can name; 0 = all of group 0. When all are used the oldest
                                    reclaimable one makes place. See `no_prefix_cache` */
     bool no_prefix_cache;
-    uint32_t index_hash_bits;   /* 0 = 64; fewer only to test collisions */
-    uint32_t chain_cap;         /* probes of one lookup beyond which a new entry is not cached; 0 = 64 */
-    impmem_line_id control_line;/* 0 = IMPMEM_LINE_HOST_CONTROL */
+    uint32_t index_hash_bits;    /* 0 = 64; fewer only to test collisions */
+    uint32_t chain_cap;          /* probes of one lookup beyond which a new entry is not cached; 0 = 64 */
+    impmem_line_id control_line; /* 0 = IMPMEM_LINE_HOST_CONTROL */
 } impmem_kv_options;
-#define IMPMEM_KV_OPTIONS_INIT { sizeof(impmem_kv_options), 1, { { NULL, 0, 0 } }, 0, 0, 0, 0, 0, false, 0, 0, 0 }
+#define IMPMEM_KV_OPTIONS_INIT                                                                                             \
+    {                                                                                                                      \
+        sizeof(impmem_kv_options), 1, {{NULL, 0, 0}}, 0, 0, 0, 0, 0, false, 0, 0, 0                                        \
+    }
 
 /* Exact host bytes of the tables that open takes, for the planner. Where there is no pool yet, leave it NULL and let
  * cache_entries say the max_blocks that group 0's pool will have. INVALID_ARGUMENT, VERSION, OVERFLOW. */
@@ -81,9 +87,9 @@ IMPMEM_NODISCARD impmem_status impmem_kv_close(impmem_kv **kv, impmem_error *why
 /* The namespace of a chain: two requests share blocks only when both fields are equal. Length-tagged, so equal bytes in
  * different fields never match. At most 256 bytes each. */
 typedef struct impmem_kv_namespace {
-    const void *tenant;   /* salt of the tenant; NULL and 0 = none */
+    const void *tenant; /* salt of the tenant; NULL and 0 = none */
     size_t tenant_bytes;
-    const void *adapter;  /* identity of the LoRA or other adapter, image salt, ... */
+    const void *adapter; /* identity of the LoRA or other adapter, image salt, ... */
     size_t adapter_bytes;
 } impmem_kv_namespace;
 
@@ -94,18 +100,21 @@ typedef struct impmem_kv_request {
     uint32_t n_tokens;      /* > 0 */
     uint32_t max_new_tokens;
     impmem_kv_namespace name_space;
-    uint64_t owner;         /* shown by impmem_block_holders */
-    bool no_reuse;          /* do not look the prompt up */
+    uint64_t owner; /* shown by impmem_block_holders */
+    bool no_reuse;  /* do not look the prompt up */
 } impmem_kv_request;
-#define IMPMEM_KV_REQUEST_INIT { sizeof(impmem_kv_request), 1, NULL, 0, 0, { NULL, 0, NULL, 0 }, 0, false }
+#define IMPMEM_KV_REQUEST_INIT                                                                                             \
+    {                                                                                                                      \
+        sizeof(impmem_kv_request), 1, NULL, 0, 0, {NULL, 0, NULL, 0}, 0, false                                             \
+    }
 
 typedef struct impmem_kv_admission {
-    uint32_t cached_tokens;     /* of the prompt, already in the sequence: a multiple of block_tokens, at most n_tokens - 1, so
+    uint32_t cached_tokens; /* of the prompt, already in the sequence: a multiple of block_tokens, at most n_tokens - 1, so
                                    that there is always a token to compute logits from */
-    uint32_t need_tokens;       /* prompt + max_new */
-    uint32_t most_tokens;       /* the most that one sequence can ever have */
-    uint64_t need_blocks;       /* new ones, group 0 */
-    uint64_t available_blocks;  /* free + reclaimable + not grown yet - promised, group 0, before this
+    uint32_t need_tokens;   /* prompt + max_new */
+    uint32_t most_tokens;   /* the most that one sequence can ever have */
+    uint64_t need_blocks;   /* new ones, group 0 */
+    uint64_t available_blocks; /* free + reclaimable + not grown yet - promised, group 0, before this
                                    request */
 } impmem_kv_admission;
 
@@ -130,13 +139,14 @@ IMPMEM_NODISCARD impmem_status impmem_kv_truncate(impmem_kv *kv, impmem_sequence
  * skipped, and a chain that another sequence published first stays the only one. Idempotent. INVALID_ARGUMENT: n longer than
  * the sequence, or different tokens than those published before. STALE. A full cache or chain cap stops caching, never fails.
  * Reads all n tokens: call it when a block has filled rather than at every step. */
-IMPMEM_NODISCARD impmem_status impmem_kv_publish(impmem_kv *kv, impmem_sequence seq, const uint32_t *tokens, uint32_t n_tokens);
+IMPMEM_NODISCARD impmem_status impmem_kv_publish(impmem_kv *kv, impmem_sequence seq, const uint32_t *tokens,
+                                                 uint32_t n_tokens);
 /* Drops every reference and promise, zeroes *seq. Published blocks stay cached, reclaimable. None is IMPMEM_OK. STALE. */
 IMPMEM_NODISCARD impmem_status impmem_kv_release(impmem_kv *kv, impmem_sequence *seq);
 
 /* Cached tokens that a prompt would hit now; no side effects. */
-IMPMEM_NODISCARD impmem_status impmem_kv_lookup(const impmem_kv *kv, const impmem_kv_namespace *name_space, const uint32_t *tokens,
-                                                uint32_t n_tokens, uint32_t *out_cached_tokens);
+IMPMEM_NODISCARD impmem_status impmem_kv_lookup(const impmem_kv *kv, const impmem_kv_namespace *name_space,
+                                                const uint32_t *tokens, uint32_t n_tokens, uint32_t *out_cached_tokens);
 /* Drop up to n reclaimable cached blocks, oldest tail first; returns how many. */
 uint32_t impmem_kv_evict(impmem_kv *kv, uint32_t n);
 
@@ -154,33 +164,33 @@ IMPMEM_NODISCARD impmem_status impmem_kv_hold(impmem_kv *kv, impmem_sequence seq
 IMPMEM_NODISCARD impmem_status impmem_kv_unhold(impmem_kv *kv, uint32_t group, impmem_block_ref *ref);
 
 /* X(name, text): one table for struct, text and JSON. All blocks are group 0's unless said. */
-#define IMPMEM_KV_STATS_MAP(X)                                                                                        \
-    X(sequences, "sequences admitted and not released")                                                               \
-    X(total_blocks, "blocks in the pool")                                                                             \
-    X(free_blocks, "free blocks")                                                                                     \
-    X(sequence_blocks, "blocks held by at least one sequence or hold")                                                \
-    X(cached_blocks, "blocks held by the prefix cache, in use or not")                                                \
-    X(reclaimable_blocks, "cached blocks that neither a sequence nor a held child needs")                             \
-    X(promised_blocks, "blocks that admitted sequences may still take")                                               \
-    X(admissions, "requests admitted")                                                                                \
-    X(refused_never, "requests that can never fit")                                                                   \
-    X(refused_now, "requests that did not fit at the time")                                                           \
-    X(prompt_tokens, "prompt tokens of admitted requests")                                                            \
-    X(hit_tokens, "of those, tokens served from the prefix cache")                                                    \
-    X(lookup_blocks, "whole prompt blocks looked up")                                                                 \
-    X(hit_blocks, "blocks hit")                                                                                       \
-    X(collisions, "index candidates refused by the full compare")                                                     \
-    X(evictions, "cached blocks reclaimed")                                                                           \
-    X(uncached, "blocks not cached: index full or chain cap")                                                         \
+#define IMPMEM_KV_STATS_MAP(X)                                                                                             \
+    X(sequences, "sequences admitted and not released")                                                                    \
+    X(total_blocks, "blocks in the pool")                                                                                  \
+    X(free_blocks, "free blocks")                                                                                          \
+    X(sequence_blocks, "blocks held by at least one sequence or hold")                                                     \
+    X(cached_blocks, "blocks held by the prefix cache, in use or not")                                                     \
+    X(reclaimable_blocks, "cached blocks that neither a sequence nor a held child needs")                                  \
+    X(promised_blocks, "blocks that admitted sequences may still take")                                                    \
+    X(admissions, "requests admitted")                                                                                     \
+    X(refused_never, "requests that can never fit")                                                                        \
+    X(refused_now, "requests that did not fit at the time")                                                                \
+    X(prompt_tokens, "prompt tokens of admitted requests")                                                                 \
+    X(hit_tokens, "of those, tokens served from the prefix cache")                                                         \
+    X(lookup_blocks, "whole prompt blocks looked up")                                                                      \
+    X(hit_blocks, "blocks hit")                                                                                            \
+    X(collisions, "index candidates refused by the full compare")                                                          \
+    X(evictions, "cached blocks reclaimed")                                                                                \
+    X(uncached, "blocks not cached: index full or chain cap")                                                              \
     X(growths, "times the pool grew")
 typedef struct impmem_kv_stats {
 #define IMPMEM_KV_STATS_FIELD(name, text) uint64_t name;
     IMPMEM_KV_STATS_MAP(IMPMEM_KV_STATS_FIELD)
 #undef IMPMEM_KV_STATS_FIELD
 } impmem_kv_stats;
-void impmem_kv_query(const impmem_kv *kv, impmem_kv_stats *out);          /* owner thread, exact */
-void impmem_kv_publish_stats(impmem_kv *kv);                              /* owner thread, once a step */
-void impmem_kv_read_stats(const impmem_kv *kv, impmem_kv_stats *out);     /* any thread */
+void impmem_kv_query(const impmem_kv *kv, impmem_kv_stats *out);      /* owner thread, exact */
+void impmem_kv_publish_stats(impmem_kv *kv);                          /* owner thread, once a step */
+void impmem_kv_read_stats(const impmem_kv *kv, impmem_kv_stats *out); /* any thread */
 /* NULL when prefix reuse works for this layout, else why not, in words (static storage). */
 const char *impmem_kv_reuse_unsupported(const impmem_kv *kv);
 
@@ -190,13 +200,16 @@ IMPMEM_NODISCARD impmem_status impmem_kv_check(const impmem_kv *kv, impmem_error
 
 /* ---- content keys ---------------------------------------------------------------------------------------------------- */
 
-typedef struct impmem_content_key { unsigned char bytes[24]; } impmem_content_key; /* version, 7 zero bytes, 16-byte digest */
+typedef struct impmem_content_key {
+    unsigned char bytes[24];
+} impmem_content_key; /* version, 7 zero bytes, 16-byte digest */
 
 /* Key of block 0 with parent NULL, else of the block after `parent`, whose chain already says the namespace (name_space is
  * then not read). Same in every process and on every machine: XXH3-128, seed 0, over a little-endian, length-tagged encoding
  * that docs/kv.md specifies. INVALID_ARGUMENT (no tokens, a bad namespace, a parent that is no key), VERSION (a newer key). */
-IMPMEM_NODISCARD impmem_status impmem_content_key_of(const impmem_content_key *parent, const impmem_kv_namespace *name_space,
-                                                     const uint32_t *tokens, uint32_t n_tokens, impmem_content_key *out);
+IMPMEM_NODISCARD impmem_status impmem_content_key_of(const impmem_content_key *parent,
+                                                     const impmem_kv_namespace *name_space, const uint32_t *tokens,
+                                                     uint32_t n_tokens, impmem_content_key *out);
 
 #ifdef __cplusplus
 }

@@ -2,7 +2,8 @@
 #include "kv/internal.h"
 
 _Static_assert(sizeof(impmem_kv) <= IMPMEM__KV_HEADER_BYTES, "impmem_control_kv_bytes counts a header of this size");
-_Static_assert(sizeof(impmem__kv_sequence) == IMPMEM__KV_SEQUENCE_BYTES, "impmem_control_kv_bytes counts rows of this size");
+_Static_assert(sizeof(impmem__kv_sequence) == IMPMEM__KV_SEQUENCE_BYTES,
+               "impmem_control_kv_bytes counts rows of this size");
 _Static_assert(sizeof(impmem__kv_entry) == IMPMEM__KV_ENTRY_BYTES, "impmem_control_kv_bytes counts rows of this size");
 _Static_assert(sizeof(impmem__kv_root) == IMPMEM__KV_ROOT_BYTES, "impmem_control_kv_bytes counts rows of this size");
 _Static_assert(sizeof(impmem_block_ref) == IMPMEM__KV_REF_BYTES, "impmem_control_kv_bytes counts rows of this size");
@@ -54,7 +55,8 @@ static impmem_status settle(const impmem_kv_options *o, impmem_control_kv *out, 
     }
     if (!o->no_prefix_cache && o->n_groups == 1 && !o->group[0].window_tokens) {
         if (!shape.pool_blocks) return invalid(why, "without a pool, cache_entries must say how many blocks it will have");
-        shape.cache_entries = o->cache_entries && o->cache_entries < shape.pool_blocks ? o->cache_entries : shape.pool_blocks;
+        shape.cache_entries = o->cache_entries && o->cache_entries < shape.pool_blocks ? o->cache_entries
+                                                                                       : shape.pool_blocks;
         if (shape.cache_entries > IMPMEM__KV_MAX_ROWS) return invalid(why, "cache_entries is more than can be numbered");
     }
     *out = shape;
