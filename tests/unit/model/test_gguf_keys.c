@@ -147,6 +147,20 @@ static void well_known_keys_of_the_wrong_type_are_refused(void **state)
     plain_llama(&g, 2);
     key_text(&g, "llama.attention.key_length", "16");
     expect_refused(finish(&g), IMPMEM_ERR_BAD_VALUE, "'llama.attention.key_length' at byte", UINT64_MAX);
+    plain_llama(&g, 2);
+    key(&g, "llama.attention.key_length", F32);
+    put_le(&g.keys, 0x41800000u, 4); /* 16.0 */
+    expect_refused(finish(&g), IMPMEM_ERR_BAD_VALUE, "found the number 16", UINT64_MAX);
+    plain_llama(&g, 2);
+    key(&g, "llama.attention.key_length", BOOL);
+    put_le(&g.keys, 1, 1);
+    expect_refused(finish(&g), IMPMEM_ERR_BAD_VALUE, "found true", UINT64_MAX);
+    plain_llama(&g, 2);
+    key(&g, "llama.attention.key_length", ARRAY);
+    put_le(&g.keys, F32, 4);
+    put_le(&g.keys, 2, 8);
+    put_zeros(&g.keys, 8);
+    expect_refused(finish(&g), IMPMEM_ERR_BAD_VALUE, "'llama.attention.key_length'[0]", UINT64_MAX);
     static const uint32_t two[] = {64, 64};
     memset(&g, 0, sizeof g);
     key_text(&g, "general.architecture", "llama");

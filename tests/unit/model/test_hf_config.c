@@ -151,6 +151,29 @@ static void contradictions_are_refused_with_both_figures(void **state)
                         "found 513, expected at most 512");
 }
 
+static void dense_layers_among_experts_keep_their_width(void **state)
+{
+    (void)state;
+#define MOE ", \"num_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32"
+    static const struct {
+        const char *text;
+        uint32_t dense; /* layers */
+    } mixed[] = {{CONFIG("qwen3_moe", MOE), 0},
+                 {CONFIG("qwen3_moe", MOE ", \"mlp_only_layers\": [1, 2]"), 2},
+                 {CONFIG("qwen3_moe", MOE ", \"decoder_sparse_step\": 2"), 2},
+                 {CONFIG("glm4_moe", MOE ", \"first_k_dense_replace\": 3"), 3}};
+    for (size_t i = 0; i < sizeof mixed / sizeof *mixed; i++) {
+        impmem_model *model = read_json(mixed[i].text);
+        assert_int_equal(impmem_model_shape_of(model)->feed_forward, mixed[i].dense ? 256 : 0);
+        assert_int_equal(impmem_model_shape_of(model)->expert_feed_forward, 32);
+        impmem_model_destroy(model);
+    }
+    impmem_model *model = read_json(CONFIG("qwen3_moe", ", \"num_experts\": 4, \"num_experts_per_tok\": 2"));
+    assert_int_equal(impmem_model_shape_of(model)->expert_feed_forward, 256);
+    assert_true(has_note(model, "taken as the feed-forward width 256"));
+    impmem_model_destroy(model);
+}
+
 static void a_window_that_is_off_is_off(void **state)
 {
     (void)state;
@@ -225,6 +248,8 @@ static void latent_attention_needs_its_ranks(void **state)
     expect_json_refused(LATENT "\"kv_lora_rank\": null, \"qk_rope_head_dim\": 64}", IMPMEM_ERR_MISSING_KEY,
                         "'kv_lora_rank'");
     expect_json_refused(LATENT "\"kv_lora_rank\": 512}", IMPMEM_ERR_MISSING_KEY, "'qk_rope_head_dim'");
+    expect_json_refused("{\"model_type\": \"deepseek_v3\", " BASE HEADS ", \"kv_lora_rank\": 8, \"qk_rope_head_dim\": 8}",
+                        IMPMEM_ERR_MISSING_KEY, "'qk_nope_head_dim'");
     /* switched off: plain attention */
     model = read_json("{\"model_type\": \"deepseek_v2\", " BASE HEADS ", \"use_mla\": false, \"kv_lora_rank\": null}");
     assert_int_equal(kinds(model, IMPMEM_LAYER_FULL), 4);
@@ -346,6 +371,7 @@ int main(void)
         cmocka_unit_test(nesting_and_size_are_bounded),
         cmocka_unit_test(missing_keys_are_named),
         cmocka_unit_test(contradictions_are_refused_with_both_figures),
+        cmocka_unit_test(dense_layers_among_experts_keep_their_width),
         cmocka_unit_test(a_window_that_is_off_is_off),
         cmocka_unit_test(windows_follow_each_architecture),
         cmocka_unit_test(a_window_beyond_the_context_stays_a_window_with_a_note),

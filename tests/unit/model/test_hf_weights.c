@@ -81,6 +81,11 @@ static void quantized_formats_take_their_scales(void **state)
     /* MLX quantizes embeddings and head too: a 16-bit scale and bias for 64 columns */
     expect_bytes(WITH("{\"group_size\": 64, \"bits\": 4}"), (LINEAR + OUTER) / 2 + (LINEAR + OUTER) / 64 * 4 + NORMS * 2,
                  0);
+    static const char *const useless[] = {WITH("{\"quant_method\": \"awq\"}"),
+                                          WITH("{\"quant_method\": \"gptq\", \"bits\": 99}"),
+                                          WITH("{\"quant_method\": \"compressed-tensors\", \"config_groups\": {}}"),
+                                          WITH("{\"quant_method\": \"modelopt\", \"quant_algo\": \"W4A8\"}")};
+    for (size_t i = 0; i < sizeof useless / sizeof *useless; i++) expect_bytes(useless[i], UINT64_C(8030261248) * 2, 0);
     impmem_model *model = read_json(WITH("{\"quant_method\": \"unheard-of\"}"));
     assert_int_equal(impmem_model_shape_of(model)->weight_bytes, UINT64_C(8030261248) * 2);
     assert_true(has_note(model, "'unheard-of' is not known"));

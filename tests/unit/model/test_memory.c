@@ -1,5 +1,5 @@
-/* Every allocation refused in turn, the reader's own and the JSON parser's: a typed error each time, nothing written, nothing kept.
- */
+/* Every allocation refused in turn, the reader's own and the JSON parser's: a typed error each time, nothing written,
+ * nothing kept. */
 #define _GNU_SOURCE
 #include "unit/model/model_test.h"
 
@@ -128,7 +128,7 @@ static void *json_take(size_t bytes_asked)
     return malloc(bytes_asked);
 }
 
-/* jansson takes some refusals for bad text, so the status may be that of a malformed file; a wrong success it must not be. */
+/* jansson takes some refusals for bad text, so the status may be that of a malformed file. A wrong success it isn't. */
 static void a_directory_survives_a_json_parser_without_memory(void **state)
 {
     (void)state;
