@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -104,9 +103,9 @@ static impmem_status read_headers(const char *directory, impmem_error *why, uint
     }
     for (int i = 0; i < n; i++) {
         if (!st) st = add_header(directory, entry[i]->d_name, why, &bytes, &tensors);
-        free(entry[i]);
+        impmem__give_system(entry[i]);
     }
-    free(entry); /* scandir's own memory */
+    impmem__give_system(entry);
     *found = !st && n > 0;
     if (!*found) return st;
     *out_bytes = bytes;

@@ -31,6 +31,8 @@ void *impmem__take(uint64_t bytes);
 /* More room for what impmem__take gave; the new part is not zeroed. */
 void *impmem__grow(void *memory, uint64_t bytes);
 void impmem__give(void *memory); /* NULL is fine */
+/* What a function of the C library took for us, such as scandir. */
+void impmem__give_system(void *memory);
 
 /* ---- refusing ---- */
 

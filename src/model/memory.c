@@ -19,3 +19,8 @@ void impmem__give(void *memory)
 {
     free(memory);
 }
+
+void impmem__give_system(void *memory)
+{
+    impmem__give(memory);
+}
