@@ -73,13 +73,21 @@ void plan_devices_unstage(plan_devices *devices)
     while (devices->n_staging > 0) impmem_staging_close(&devices->staging[--devices->n_staging]);
 }
 
+/* What is gone is forgotten, so that closing can be tried again. */
+static impmem_status close_backend(impmem_backend **backend, impmem_error *why)
+{
+    impmem_status st = impmem_backend_destroy(*backend, why);
+    if (!st) *backend = NULL;
+    return st;
+}
+
 impmem_status plan_devices_close(plan_devices *devices, uint64_t *left_bytes, impmem_error *why)
 {
     memset(left_bytes, 0, IMPMEM_N_ACCOUNTS * sizeof *left_bytes);
     plan_devices_unstage(devices);
-    impmem_status st = impmem_backend_destroy(devices->backends.fixed, why);
-    st = impmem_first_error(st, impmem_backend_destroy(devices->backends.grow, st ? NULL : why));
-    st = impmem_first_error(st, impmem_backend_destroy(devices->backends.pinned, st ? NULL : why));
+    impmem_status st = close_backend(&devices->backends.fixed, why);
+    st = impmem_first_error(st, close_backend(&devices->backends.grow, st ? NULL : why));
+    st = impmem_first_error(st, close_backend(&devices->backends.pinned, st ? NULL : why));
     if (!devices->ledger) return st;
     for (uint32_t account = 0; account < IMPMEM_N_ACCOUNTS; account++) {
         impmem_usage usage;
@@ -87,5 +95,7 @@ impmem_status plan_devices_close(plan_devices *devices, uint64_t *left_bytes, im
         left_bytes[account] = usage.committed_bytes;
     }
     left_bytes[IMPMEM_ACCOUNT_PAGEABLE] -= devices->ledger_bytes;
-    return impmem_first_error(st, impmem_ledger_destroy(devices->ledger, st ? NULL : why));
+    impmem_status gone = impmem_ledger_destroy(devices->ledger, st ? NULL : why);
+    if (!gone) devices->ledger = NULL;
+    return impmem_first_error(st, gone);
 }

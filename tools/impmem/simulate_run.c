@@ -185,6 +185,18 @@ static void admit_waiting(simulation *s)
     }
 }
 
+/* With no room at all the newest is the head itself, which may have been asked for. */
+static void refuse_newest(simulation *s)
+{
+    s->queue_tail--;
+    s->result->refused_queue++;
+    if (s->queue_head < s->queue_tail) return;
+    s->result->waited_blocks -= s->blocked;
+    s->blocked = false;
+    drop_prompt(s, s->head_prompt);
+    s->head_prompt = NULL;
+}
+
 static void see_arrivals(simulation *s)
 {
     while (s->next_arrival < s->settings->load->n_requests && arrival_ns(s, s->next_arrival) <= s->world->now_ns &&
@@ -193,13 +205,7 @@ static void see_arrivals(simulation *s)
         admit_waiting(s);
         uint64_t waiting = s->queue_tail - s->queue_head;
         if (waiting > s->settings->queue_limit) {
-            /* With no room at all the newcomer may be the head itself. */
-            s->queue_tail--;
-            if (s->queue_head == s->queue_tail) {
-                drop_prompt(s, s->head_prompt);
-                s->head_prompt = NULL;
-            }
-            s->result->refused_queue++;
+            refuse_newest(s);
             waiting--;
         }
         if (waiting > s->result->queue_high_water) s->result->queue_high_water = waiting;
