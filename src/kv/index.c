@@ -10,8 +10,8 @@
 
 /* Blocks between computing a hash and reading its bucket, and between that and reading the entry: long enough for a line to
  * come from memory while the blocks in between are hashed. */
-#define AHEAD 4u
-#define RING (4u * AHEAD)
+#define AHEAD ((uint64_t)4)
+#define RING (4 * AHEAD)
 
 /* The hash of a chain that goes on with one more block. The strength is in the block's digest; the mix only makes it depend on
  * all blocks before, at the latency of one multiplication. */
@@ -86,7 +86,7 @@ uint32_t impmem__kv_walk(const impmem_kv *kv, uint32_t root, const uint32_t *tok
     search seen = {0, 0};
     uint32_t hit = 0;
 
-    for (uint64_t step = 0; step < (uint64_t)n_blocks + 2 * AHEAD; step++) {
+    for (uint64_t step = 0; step < n_blocks + 2 * AHEAD; step++) {
         if (step < n_blocks) {
             chain = chain_of(kv, chain, tokens + step * kv->block_tokens);
             hash[step % RING] = chain;

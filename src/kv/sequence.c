@@ -72,7 +72,7 @@ static void finish_step(impmem_kv *kv, impmem__kv_sequence *s, uint32_t group, u
 
 static impmem_status extend(impmem_kv *kv, impmem__kv_sequence *s, uint64_t tokens)
 {
-    step plan[IMPMEM_KV_MAX_GROUPS];
+    step plan[IMPMEM_KV_MAX_GROUPS] = {{0, 0}};
     if (tokens > kv->max_seq_tokens) return IMPMEM_ERR_CAPACITY;
     uint32_t new_blocks = impmem__kv_blocks_of(kv, tokens) - s->blocks;
     for (uint32_t g = 0; g < kv->n_groups; g++) {

@@ -92,7 +92,7 @@ static inline impmem_kv_request request_of(const uint32_t *tokens, uint32_t n, u
 static inline impmem_sequence admit(impmem_kv *kv, const uint32_t *tokens, uint32_t n, uint32_t more, uint32_t *cached)
 {
     impmem_kv_request r = request_of(tokens, n, more);
-    impmem_kv_admission a;
+    impmem_kv_admission a = {.cached_tokens = 0};
     impmem_sequence s = IMPMEM_SEQUENCE_NONE;
     assert_int_equal(impmem_kv_admit(kv, &r, &s, &a, NULL), IMPMEM_OK);
     if (cached) *cached = a.cached_tokens;
