@@ -27,6 +27,7 @@ int command_plan(int argc, char **argv)
 {
     plan_flags flags;
     plan_flags_parse(argc, argv, &flags);
+    if (flags.engine) return plan_engine(&flags);
     plan_prepared prepared;
     int code = plan_prepare(&flags, &prepared);
     if (code) return code;

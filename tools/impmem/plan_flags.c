@@ -14,6 +14,9 @@ static const struct argp_option options[] = {
     PLAN_FLAG_ROWS,
     {0, 0, 0, 0, "What to do:", 3},
     {"open", PLAN_KEY_OPEN, 0, 0, "open the plan on a fake device and compare its journal with the plan", 3},
+    {"engine", PLAN_KEY_ENGINE, "NAME", 0,
+     "no plan: what llama.cpp, ik_llama.cpp, vllm or sglang takes for KV and state; no --budget", 3},
+    {"engine-args", PLAN_KEY_ENGINE_ARGS, "K=V,...", 0, "that engine's arguments, such as n_ctx=16384,type_k=q8_0", 3},
     {"json", PLAN_KEY_JSON, 0, 0, "one JSON object on standard output", 3},
     FLAGS_HELP_OPTION,
     {0, 0, 0, 0, 0, 0},
@@ -93,9 +96,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 {
     plan_flags *flags = state->input;
     if (plan_flags_take(flags, key, argument)) return 0;
-    if (key != PLAN_KEY_OPEN) return flags_common(key, state);
-    flags->open = true;
-    return 0;
+    switch (key) {
+    case PLAN_KEY_OPEN: flags->open = true; return 0;
+    case PLAN_KEY_ENGINE: flags->engine = argument; return 0;
+    case PLAN_KEY_ENGINE_ARGS: flags->engine_args = argument; return 0;
+    default: return flags_common(key, state);
+    }
 }
 
 static const struct argp plan_argp = {options, parse, "MODEL --budget SIZE", doc, NULL, NULL, NULL};
@@ -111,5 +117,7 @@ void plan_flags_parse(int argc, char **argv, plan_flags *out)
 {
     memset(out, 0, sizeof *out);
     flags_parse(&plan_argp, "impmem plan", argc, argv, 0, out);
+    if (out->engine) return;
+    if (out->engine_args) command_bad_usage("--engine-args: \"%s\" without --engine NAME", out->engine_args);
     plan_flags_require(out, "plan");
 }

@@ -9,8 +9,7 @@
 #include "impmem/plan_report.h"
 #include "plan_verb.h"
 
-/* Text out of a file may hold anything: one line stays one line. */
-static void print_clean(const char *text)
+void plan_print_clean(const char *text)
 {
     for (const char *c = text; *c; c++) {
         unsigned char byte = (unsigned char)*c;
@@ -39,19 +38,19 @@ static void print_head(const plan_question *question)
 {
     const impmem_model_shape *shape = impmem_model_shape_of(question->model);
     printf("model   ");
-    print_clean(shape->name[0] ? shape->name : question->flags->model_path);
+    plan_print_clean(shape->name[0] ? shape->name : question->flags->model_path);
     printf(", architecture ");
-    print_clean(shape->architecture[0] ? shape->architecture : "not stated");
+    plan_print_clean(shape->architecture[0] ? shape->architecture : "not stated");
     printf(", %s\n", impmem_model_format(question->model));
     for (uint32_t i = 0; impmem_model_note(question->model, i); i++) {
         printf("        estimated: ");
-        print_clean(impmem_model_note(question->model, i));
+        plan_print_clean(impmem_model_note(question->model, i));
         printf("\n");
     }
     printf("device  ");
-    print_clean(question->profile->name);
+    plan_print_clean(question->profile->name);
     printf(question->profile->estimated ? ", estimated: " : ", ");
-    print_clean(question->profile->source[0] ? question->profile->source : "source not stated");
+    plan_print_clean(question->profile->source[0] ? question->profile->source : "source not stated");
     printf("\n");
     if (budget_above_device(question)) {
         char budget[32];
@@ -73,7 +72,7 @@ static void print_opening(const impmem_plan *plan, const plan_opening *opening)
         printf("  %-*s  %15s  %15s  equal\n", width, "line", "planned bytes", "journal bytes");
         for (uint32_t i = 0; i < plan->n_lines; i++) {
             printf("  ");
-            print_clean(plan->line[i].name);
+            plan_print_clean(plan->line[i].name);
             printf("%*s  %15" PRIu64 "  %15" PRIu64 "  %s\n", width - (int)strlen(plan->line[i].name), "",
                    plan->line[i].bytes, opening->row[i].journal_bytes, opening->row[i].equal ? "yes" : "NO");
         }
@@ -83,7 +82,7 @@ static void print_opening(const impmem_plan *plan, const plan_opening *opening)
     if (opening->failed_step) {
         const impmem_error *why = &opening->why;
         printf("  FAILED at %s: ", opening->failed_step);
-        print_clean(why->message[0] ? why->message : impmem_status_message(why->status));
+        plan_print_clean(why->message[0] ? why->message : impmem_status_message(why->status));
         printf("\n");
     } else {
         printf("  served with %" PRIu64 " acquisitions\n", opening->serving_acquisitions);

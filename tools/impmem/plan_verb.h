@@ -24,6 +24,8 @@ typedef struct plan_flags {
     bool no_workspaces; /* --workspaces none */
     bool json;
     bool open;
+    const char *engine;      /* --engine: predict what that engine takes instead of planning; NULL: plan */
+    const char *engine_args; /* NULL: none */
     uint32_t n_lines;
     flags_line line[IMPMEM_PLAN_MAX_DEMANDS];
 } plan_flags;
@@ -50,7 +52,9 @@ enum {
     PLAN_KEY_LINE,
     PLAN_KEY_GRANULE,
     PLAN_KEY_JSON,
-    PLAN_KEY_OPEN
+    PLAN_KEY_OPEN,
+    PLAN_KEY_ENGINE,
+    PLAN_KEY_ENGINE_ARGS
 };
 /* clang-format off */
 #define PLAN_FLAG_ROWS                                                                                                    \
@@ -94,6 +98,9 @@ void plan_prepared_close(plan_prepared *prepared);
 /* The planner found the input to be nonsense: complains of the model or of the flags, whichever is to blame. */
 int plan_refuse_input(const plan_prepared *prepared, const impmem_error *why);
 
+/* `impmem plan MODEL --engine E`: the engine's profile in place of a plan; an exit code. */
+int plan_engine(const plan_flags *flags);
+
 /* The outcome of opening the plan on the fake backend: one row a plan line. */
 typedef struct plan_opening_row {
     uint64_t
@@ -116,6 +123,8 @@ typedef struct plan_opening {
 /* Opens the plan, serves, closes. Never fails itself: what went wrong is in *out. */
 void plan_open_on_fake(const impmem_plan *plan, plan_opening *out);
 
+/* Text out of a file, which may hold anything: one line stays one line. */
+void plan_print_clean(const char *text);
 /* Reports on standard output; the status of the writing. A failed plan has `plan` NULL, a fitting one `failure` NULL; `opening`
  * is NULL without --open. */
 impmem_status plan_print_text(const plan_question *question, const impmem_plan *plan, const impmem_plan_failure *failure,
