@@ -33,6 +33,8 @@ struct impmem_arena {
     impmem_tier tier;
     impmem_line_id line; /* the region's own */
     bool growable;
+    bool careful; /* growable, or with a tracker: no take is a usual one */
+    const impmem_track *track; /* NULL: none */
     uint64_t base;
     share *shares;     /* n_shares of them behind the object, or &own */
     uint32_t n_shares; /* at least 1 */
@@ -105,6 +107,8 @@ impmem_status impmem_arena_open(impmem_region *region, impmem_tier tier, impmem_
     arena->top = arena->base;
     arena->end = arena->base + impmem_region_reserved_bytes(region);
     arena->growable = impmem_region_growable(region);
+    arena->track = impmem__region_track(region);
+    arena->careful = arena->growable || arena->track;
     arena->region_id = impmem_region_id(region);
     arena->line = impmem__region_line(region);
     arena->tier = tier;
@@ -170,7 +174,7 @@ static impmem_status refuse(impmem_arena *arena, uint64_t bytes, uint64_t alignm
     return room < pad || room - pad < bytes ? IMPMEM_ERR_EXHAUSTED : IMPMEM_ERR_LINE_EXCEEDED;
 }
 
-/* Of another line than the last take, at the end of the region or of the line's share, or over a growable region. Apart,
+/* Of another line than the last take, at the end of the region or of the line's share, over a growable region, or tracked. Apart,
  * so that the usual take calls nothing. */
 __attribute__((noinline)) static impmem_status take_with_care(impmem_arena *arena, impmem_line_id line, uint64_t bytes,
                                                               uint64_t alignment, impmem_stable_span *out)
@@ -185,6 +189,7 @@ __attribute__((noinline)) static impmem_status take_with_care(impmem_arena *aren
         if (st) return st;
     }
     place(arena, s, at, bytes, occupied, out);
+    if (arena->track) impmem__track_take(arena->track, arena->region, out->data_, bytes);
     return IMPMEM_OK;
 }
 
@@ -196,7 +201,7 @@ static inline impmem_status take(impmem_arena *arena, impmem_tier tier, impmem_l
     if (arena->tier != tier) return IMPMEM_ERR_STATE;
     if (line == IMPMEM_NO_LINE) line = arena->line;
     const share *s = arena->last;
-    if (s->line != line || arena->growable) return take_with_care(arena, line, bytes, alignment, out);
+    if (s->line != line || arena->careful) return take_with_care(arena, line, bytes, alignment, out);
 
     uint64_t at = (arena->top + alignment - 1) & ~(alignment - 1);
     uint64_t unit = alignment < USUAL_ALIGNMENT ? alignment : USUAL_ALIGNMENT;
@@ -232,6 +237,8 @@ void impmem_arena_reset(impmem_arena *arena)
 {
     if (!arena) return;
     for (uint32_t i = 0; i < arena->n_shares; i++) impmem__live_set(arena->shares[i].live, 0);
+    if (arena->track)
+        impmem__track_rewind(arena->track, arena->region, (void *)(uintptr_t)arena->base, arena->top - arena->base);
     arena->high_water = high_water(arena);
     arena->top = arena->base;
     arena->generation++;

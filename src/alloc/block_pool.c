@@ -149,6 +149,7 @@ impmem_status impmem_block_pool_open(impmem_ledger *ledger, const impmem_block_p
         }
         pool->tier_open = true;
         pool->base = impmem_region_base(s.region);
+        pool->track = impmem__region_track(s.region);
         pool->region_id = impmem_region_id(s.region);
         uint64_t prefix = impmem_region_committed_prefix(s.region);
         uint64_t committed = impmem_region_committed_bytes(s.region);

@@ -63,7 +63,8 @@ struct impmem_block_pool {
     uint64_t stride;
     impmem__line_counter *live_bytes; /* the region's, or `no_bytes` */
 
-    char *base; /* NULL: ids only */
+    const impmem_track *track; /* NULL: none, or ids only */
+    char *base;                /* NULL: ids only */
     uint64_t first_generation;
     uint64_t table_bytes;
     impmem_region *region;

@@ -46,6 +46,8 @@ static inline impmem_block_ref take_one(impmem_block_pool *pool, impmem_holder h
     pool->takes++;
     if (++pool->live > pool->live_peak) pool->live_peak = pool->live;
     impmem__line_counter_add_owned(pool->live_bytes, pool->stride);
+    if (__builtin_expect(pool->track != NULL, 0))
+        impmem__track_take(pool->track, pool->region, pool->base + slot->block * pool->stride, pool->stride);
     return seat(pool, index, holder, owner);
 }
 
@@ -133,6 +135,8 @@ static inline void drop_one(impmem_block_pool *pool, impmem__block_slot *slot, u
         pool->free_head = index;
         pool->live--;
         impmem__line_counter_sub_owned(pool->live_bytes, pool->stride);
+        if (__builtin_expect(pool->track != NULL, 0))
+            impmem__track_drop(pool->track, pool->region, pool->base + slot->block * pool->stride, pool->stride);
         return;
     }
     pool->slot[slot->prev].next = slot->next;

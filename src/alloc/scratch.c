@@ -25,6 +25,7 @@ struct impmem_scratch {
     uint64_t wanted; /* bytes, as of the last refused take */
     uint64_t exhausted;
     impmem_region *region;
+    const impmem_track *track; /* NULL: none */
     impmem_ledger *ledger;
     uint64_t object_bytes;
     impmem_line_id control_line;
@@ -87,6 +88,7 @@ impmem_status impmem_scratch_open(impmem_region *region, impmem_scratch **out, i
     scratch->highest_top = scratch->base;
     scratch->end = scratch->base + capacity;
     scratch->region = region;
+    scratch->track = impmem__region_track(region);
     scratch->region_id = impmem_region_id(region);
     scratch->ledger = ledger;
     scratch->control_line = line;
@@ -154,6 +156,7 @@ impmem_status impmem_scratch_take(impmem_scratch *scratch, uint64_t bytes, uint6
     }
     void *data = (void *)(uintptr_t)at;
     out->span_ = (impmem_stable_span){data, bytes, scratch->region_id, impmem__seal(scratch->key, epoch, data, bytes)};
+    if (__builtin_expect(scratch->track != NULL, 0)) impmem__track_take(scratch->track, scratch->region, data, bytes);
     return IMPMEM_OK;
 }
 
@@ -165,9 +168,12 @@ impmem_status impmem_scratch_pop(impmem_scratch *scratch, impmem_scratch_mark ma
     /* From here on the mark's own depth is used: what the caller holds in a register need not wait for a store to come
      * back. */
     if (mark.depth_ != scratch->depth || scratch->mark_epoch[mark.depth_] != mark.epoch_) return IMPMEM_ERR_ORDER;
-    scratch->top = scratch->mark_top[mark.depth_];
+    uint64_t top = scratch->mark_top[mark.depth_];
+    if (__builtin_expect(scratch->track != NULL, 0))
+        impmem__track_rewind(scratch->track, scratch->region, (void *)(uintptr_t)top, scratch->top - top);
+    scratch->top = top;
     scratch->depth = mark.depth_ - 1;
-    atomic_store_explicit(&scratch->live->live, scratch->top - scratch->base, memory_order_relaxed);
+    atomic_store_explicit(&scratch->live->live, top - scratch->base, memory_order_relaxed);
     return IMPMEM_OK;
 }
 

@@ -90,6 +90,7 @@ impmem_status impmem_backend_destroy(impmem_backend *backend, impmem_error *why)
     }
     impmem__unlock(ledger);
     if (st) return st;
+    if (backend->track.destroy) backend->track.destroy(backend->track.self);
     if (backend->ops.destroy) backend->ops.destroy(backend->self);
     impmem_ledger_host_free(ledger, ledger->host_line, IMPMEM_TAG_HOST_CONTROL, backend, IMPMEM__BACKEND_BYTES);
     return IMPMEM_OK;

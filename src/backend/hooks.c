@@ -45,17 +45,41 @@ impmem_status impmem__region_open_tier(impmem_region *region, const impmem__tier
         st = IMPMEM_OK;
     }
     impmem__unlock(ledger);
+    const impmem_track *track = impmem__region_track(region);
+    if (!st && track && track->open) track->open(track->self, region->id, region->base, region->reserved, impmem_tag_name(region->tag));
     return st;
 }
 
 void impmem__region_close_tier(impmem_region *region)
 {
     impmem_ledger *ledger = region->backend->ledger;
+    const impmem_track *track = impmem__region_track(region);
+    if (track && track->close && region->open) track->close(track->self, region->id, region->base, region->reserved);
     impmem__lock(ledger);
     region->open = false;
     region->tier = NULL;
     region->tier_self = NULL;
     impmem__unlock(ledger);
+}
+
+const impmem_track *impmem__region_track(const impmem_region *region)
+{
+    return region->backend->track.size ? &region->backend->track : NULL;
+}
+
+void impmem__track_take(const impmem_track *track, const impmem_region *region, void *address, uint64_t bytes)
+{
+    if (track->take) track->take(track->self, region->id, address, bytes, impmem_tag_name(region->tag));
+}
+
+void impmem__track_drop(const impmem_track *track, const impmem_region *region, void *address, uint64_t bytes)
+{
+    if (track->drop) track->drop(track->self, region->id, address, bytes);
+}
+
+void impmem__track_rewind(const impmem_track *track, const impmem_region *region, void *address, uint64_t bytes)
+{
+    if (track->rewind && bytes) track->rewind(track->self, region->id, address, bytes);
 }
 
 const impmem_line_share *impmem__region_shares(const impmem_region *region, uint32_t *out_n)

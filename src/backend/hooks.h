@@ -13,6 +13,7 @@
 
 #include "impmem/backend.h"
 #include "impmem/ledger.h"
+#include "impmem/track.h"
 
 /* ---- live bytes -------------------------------------------------------------------------------------------------- */
 
@@ -75,6 +76,13 @@ typedef struct impmem__tier_ops {
 /* From here on a second open and a release of the region are IMPMEM_ERR_BUSY. `ops` must stay valid until close. */
 impmem_status impmem__region_open_tier(impmem_region *region, const impmem__tier_ops *ops, void *self);
 void impmem__region_close_tier(impmem_region *region); /* not open: does nothing */
+
+/* The tracker of the region's backend, which open and close have told of the tier; NULL: none. Valid while the region lives. */
+const impmem_track *impmem__region_track(const impmem_region *region);
+/* Each out of line, for a tier that has a tracker: none of it is on the usual path. */
+void impmem__track_take(const impmem_track *track, const impmem_region *region, void *address, uint64_t bytes);
+void impmem__track_drop(const impmem_track *track, const impmem_region *region, void *address, uint64_t bytes);
+void impmem__track_rewind(const impmem_track *track, const impmem_region *region, void *address, uint64_t bytes);
 
 /* The line shares that the region was acquired with; NULL and 0 when all of it is one line's. Lines that the plan doesn't
  * have read IMPMEM_NO_LINE. */

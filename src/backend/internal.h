@@ -16,6 +16,7 @@
 #include "core/layout.h"
 #include "impmem/backend.h"
 #include "impmem/bytes.h"
+#include "impmem/track.h"
 
 #define IMPMEM__REASON_BYTES 64u
 #define IMPMEM__REASONS_KEPT 16u
@@ -109,6 +110,7 @@ struct impmem_backend {
     impmem_backend_ops ops;
     void *self;
     impmem_backend_properties properties;
+    impmem_track track;    /* size 0: none */
     uint32_t live_regions; /* under the ledger's lock */
 };
 _Static_assert(sizeof(struct impmem_backend) <= IMPMEM__BACKEND_BYTES, "the planner counts this many bytes a backend");
