@@ -44,13 +44,25 @@ if(TARGET impmem)
     # A component's own headers come with it; what is left is the core's.
     install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/impmem" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT core
         FILES_MATCHING PATTERN "*.h"
-        PATTERN "model.h" EXCLUDE PATTERN "cuda.h" EXCLUDE PATTERN "cublaslt.h" EXCLUDE)
+        PATTERN "model.h" EXCLUDE PATTERN "cuda.h" EXCLUDE PATTERN "residency.h" EXCLUDE PATTERN "cublaslt.h" EXCLUDE)
 endif()
 if(TARGET impmem_model)
     list(APPEND impmem_components model)
     impmem_install(impmem_model model "libimpmem: model descriptions into a model shape" "libimpmem" "jansson >= 2.13" "")
     install(FILES "${PROJECT_SOURCE_DIR}/include/impmem/model.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/impmem"
         COMPONENT model)
+endif()
+if(TARGET impmem_cuda)
+    list(APPEND impmem_components cuda)
+    impmem_install(impmem_cuda cuda "libimpmem: CUDA devices" "libimpmem" "" "-lcudart_static -ldl -lrt -pthread")
+    install(FILES "${PROJECT_SOURCE_DIR}/include/impmem/cuda.h" "${PROJECT_SOURCE_DIR}/include/impmem/residency.h"
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/impmem" COMPONENT cuda)
+endif()
+if(TARGET impmem_cublaslt)
+    list(APPEND impmem_components cublaslt)
+    impmem_install(impmem_cublaslt cublaslt "libimpmem: measuring cuBLASLt" "libimpmem_cuda" "" "-ldl")
+    install(FILES "${PROJECT_SOURCE_DIR}/include/impmem/cublaslt.h"
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/impmem" COMPONENT cublaslt)
 endif()
 if(TARGET impmem_command)
     install(TARGETS impmem_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT command)
