@@ -247,6 +247,8 @@ static impmem_status read_latent(impmem__reading *reading)
         bool found_mla = false;
         st = impmem__key_u32(reading, ".attention.key_length_mla", 1, MOST_HEAD_DIM, &query, &found_mla);
         if (!st && !found_mla) st = impmem__field_u32(reading, IMPMEM__F_K_DIM, 1, MOST_HEAD_DIM, &query, NULL);
+        /* Files of the old layout have no _mla keys and give the expanded head in the plain ones. */
+        if (!st && !found_mla) st = impmem__field_u32(reading, IMPMEM__F_V_DIM, 1, MOST_HEAD_DIM, &facts->mla_v_dim, NULL);
         /* Older files state the expanded heads under the plain keys. */
         if (!st && !found_mla && facts->mla_v_dim == 0)
             st = impmem__field_u32(reading, IMPMEM__F_V_DIM, 1, MOST_HEAD_DIM, &facts->mla_v_dim, NULL);
@@ -371,6 +373,7 @@ static impmem_status drop_nextn(impmem__reading *reading)
                               extra, facts->layers);
     }
     facts->layers -= extra;
+    reading->model->shape.draft_layers = extra;
     impmem__note(reading->model, "layers: the last %u blocks predict further tokens and are left out of the cache", extra);
     return IMPMEM_OK;
 }
@@ -428,20 +431,18 @@ impmem_status impmem__shape_fill(impmem__reading *reading)
         impmem_layer_shape *layer = &shape->layer[i];
         if (facts->kv_heads[i] == 0) continue;
         if (facts->latent) {
-            uint64_t row = (uint64_t)facts->kv_lora + facts->rope_dim;
-            *layer = (impmem_layer_shape){.kind = IMPMEM_LAYER_LATENT,
-                                          .kv_heads = 1,
-                                          .k_dim = (uint32_t)row,
-                                          .latent_rank = facts->kv_lora,
-                                          .latent_v_dim = facts->mla_v_dim};
+            layer->kind = IMPMEM_LAYER_LATENT;
+            layer->kv_heads = 1;
+            layer->k_dim = facts->kv_lora + facts->rope_dim;
+            layer->latent_rank = facts->kv_lora;
+            layer->latent_v_dim = facts->mla_v_dim;
             continue;
         }
-        uint32_t kind = facts->windowed[i] ? IMPMEM_LAYER_WINDOW : IMPMEM_LAYER_FULL;
-        *layer = (impmem_layer_shape){.kind = kind,
-                                      .kv_heads = facts->kv_heads[i],
-                                      .k_dim = facts->k_dim[i],
-                                      .v_dim = facts->v_dim[i],
-                                      .window_tokens = facts->windowed[i] ? facts->window : 0};
+        layer->kind = facts->windowed[i] ? IMPMEM_LAYER_WINDOW : IMPMEM_LAYER_FULL;
+        layer->kv_heads = facts->kv_heads[i];
+        layer->k_dim = facts->k_dim[i];
+        layer->v_dim = facts->v_dim[i];
+        layer->window_tokens = facts->windowed[i] ? facts->window : 0;
         if (i < first_shared) continue;
         uint32_t with = sharer_of(facts, i, first_shared);
         if (with == n) {

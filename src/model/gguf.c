@@ -100,6 +100,8 @@ static impmem_status add_sibling(impmem__gguf *gguf, const split_keys *first, ui
     }
     if (!st) {
         gguf->n_tensors += other.n_tensors;
+        if (gguf->embedding_bytes == 0) gguf->embedding_bytes = other.embedding_bytes;
+        if (gguf->output_bytes == 0) gguf->output_bytes = other.output_bytes;
         if (other.largest_elements > gguf->largest_elements) gguf->largest_elements = other.largest_elements;
         if (impmem_add(&gguf->weight_bytes, gguf->weight_bytes, other.weight_bytes)) {
             st = impmem__refuse(&own, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
@@ -229,6 +231,9 @@ static impmem_status fill(const impmem__gguf *gguf, impmem_model *model, const i
         shape->n_tensors = gguf->n_tensors;
         shape->weight_bytes = gguf->weight_bytes;
         shape->largest_weight_elements = gguf->largest_elements;
+        shape->embedding_bytes = gguf->embedding_bytes;
+        shape->output_bytes = gguf->output_bytes;
+        shape->tied_embeddings = gguf->embedding_bytes > 0 && gguf->output_bytes == 0;
         shape->weight_source = gguf->n_tensors ? IMPMEM_SOURCE_READ : IMPMEM_SOURCE_UNKNOWN;
         if (gguf->n_tensors == 0)
             impmem__note(model, "weights: the file has no tensors (a vocabulary-only file), their size is unknown");

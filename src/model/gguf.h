@@ -56,6 +56,8 @@ typedef struct impmem__gguf {
     uint64_t key_store_bytes;
     uint64_t weight_bytes;     /* of this file's tensors, without padding */
     uint64_t largest_elements; /* of one projection matrix */
+    uint64_t embedding_bytes;  /* token_embd.weight, output.weight; 0 when not there */
+    uint64_t output_bytes;
 } impmem__gguf;
 
 /* Reads the whole header: keys, then tensor infos with every offset checked against the file's size. On failure `gguf` is

@@ -21,6 +21,8 @@ typedef struct tensor_table {
     uint64_t data_end; /* of the last tensor, without padding, relative too */
     uint64_t weight_bytes;
     uint64_t largest_elements;
+    uint64_t embedding_bytes;
+    uint64_t output_bytes;
     tensor_name *name;
     uint64_t capacity;
 } tensor_table;
@@ -183,6 +185,8 @@ static impmem_status read_info(tensor_table *t, uint64_t index)
     if (!st) st = read_shape(t, what, &elements, &row, &matrix);
     if (!st) st = read_type(t, what, elements, row, &bytes);
     if (!st) st = read_place(t, what, bytes);
+    if (!st && strcmp(t->name[index].text, "token_embd.weight") == 0) t->embedding_bytes = bytes;
+    if (!st && strcmp(t->name[index].text, "output.weight") == 0) t->output_bytes = bytes;
     if (!st && projection && matrix > t->largest_elements) t->largest_elements = matrix;
     return st;
 }
@@ -230,5 +234,7 @@ impmem_status impmem__gguf_tensors(impmem__gguf *gguf, impmem__source *source, c
     if (st) return st;
     gguf->weight_bytes = t.weight_bytes;
     gguf->largest_elements = t.largest_elements;
+    gguf->embedding_bytes = t.embedding_bytes;
+    gguf->output_bytes = t.output_bytes;
     return IMPMEM_OK;
 }

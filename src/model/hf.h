@@ -53,9 +53,16 @@ impmem_status impmem__storage_read(impmem__reading *reading, const json_t *root,
 
 /* ---- sizes ---- */
 
-/* From the geometry: bytes, and the largest projection matrix in stored units. OVERFLOW is refused as BAD_VALUE. */
+typedef struct impmem__estimate {
+    uint64_t bytes;
+    uint64_t largest;   /* projection matrix, in stored units */
+    uint64_t embedding; /* bytes of the input embedding */
+    uint64_t output;    /* bytes of the output head, 0 when it is the embedding */
+} impmem__estimate;
+
+/* From the geometry. A size beyond 64 bits is BAD_VALUE. */
 impmem_status impmem__weights_estimate(impmem__reading *reading, const json_t *root, const json_t *text,
-                                       const impmem__storage *storage, uint64_t *out_bytes, uint64_t *out_largest);
+                                       const impmem__storage *storage, impmem__estimate *out);
 
 /* The size that a directory states: the index's total, or the safetensors headers. *found is false when it states none. */
 impmem_status impmem__weights_stated(const char *directory, impmem_error *why, uint64_t *out_bytes, uint64_t *out_tensors,

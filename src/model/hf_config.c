@@ -123,11 +123,23 @@ static void set_name(impmem_model_shape *shape, const char *path, const char *di
 }
 
 /* A stated size that is far from what the geometry implies is worth a line. */
-static void compare(impmem_model *model, uint64_t stated, uint64_t estimated)
+static bool meets(impmem_model *model, uint64_t stated, uint64_t estimated)
 {
     uint64_t apart = stated > estimated ? stated - estimated : estimated - stated;
-    if (apart / 10 <= estimated / 100) return;
+    if (apart / 10 <= estimated / 100) return true;
     impmem__note(model, "weights: the files state %" PRIu64 " bytes, the geometry implies %" PRIu64, stated, estimated);
+    return false;
+}
+
+static void note_estimate(impmem_model *model, const json_t *root, uint64_t bytes, uint32_t draft_layers)
+{
+    impmem__note(model, "weights: %" PRIu64 " bytes estimated from geometry and dtype", bytes);
+    if (json_is_object(json_object_get(root, "vision_config")) || json_is_object(json_object_get(root, "audio_config"))) {
+        impmem__note(model, "weights: vision and audio towers are not in the estimate");
+    }
+    if (draft_layers > 0) {
+        impmem__note(model, "weights: %u multi-token-prediction layers are not in the estimate", draft_layers);
+    }
 }
 
 static impmem_status fill_weights(impmem__reading *reading, json_t *root, json_t *text, const char *directory)
@@ -152,30 +164,26 @@ static impmem_status fill_weights(impmem__reading *reading, json_t *root, json_t
         impmem__give(path);
     }
     impmem__storage storage;
-    uint64_t estimated = 0, largest = 0;
+    impmem__estimate estimate = {0};
     if (!st) st = impmem__storage_read(reading, root, text, extra, &storage);
-    if (!st) st = impmem__weights_estimate(reading, root, text, &storage, &estimated, &largest);
+    if (!st) st = impmem__weights_estimate(reading, root, text, &storage, &estimate);
     json_decref(extra);
+    uint32_t draft_layers = 0;
+    if (!st) st = impmem__key_u32(reading, "num_nextn_predict_layers", 0, IMPMEM_MAX_LAYERS, &draft_layers, NULL);
     if (st) return st;
-    shape->weight_bytes = found ? stated : estimated;
+    shape->weight_bytes = found ? stated : estimate.bytes;
     shape->weight_source = found ? IMPMEM_SOURCE_READ : IMPMEM_SOURCE_ESTIMATED;
     shape->n_tensors = tensors;
-    shape->largest_weight_elements = largest;
+    shape->largest_weight_elements = estimate.largest;
+    shape->tied_embeddings = estimate.output == 0;
     reading->model->format = found ? format : "config.json";
-    if (found) {
-        compare(reading->model, stated, estimated);
-        return IMPMEM_OK;
-    }
-    impmem__note(reading->model, "weights: %" PRIu64 " bytes estimated from geometry and dtype", estimated);
-    if (json_is_object(json_object_get(root, "vision_config")) || json_is_object(json_object_get(root, "audio_config"))) {
-        impmem__note(reading->model, "weights: vision and audio towers are not in the estimate");
-    }
-    uint32_t extra_layers = 0;
-    st = impmem__key_u32(reading, "num_nextn_predict_layers", 0, IMPMEM_MAX_LAYERS, &extra_layers, NULL);
-    if (!st && extra_layers > 0) {
-        impmem__note(reading->model, "weights: %u multi-token-prediction layers are not in the estimate", extra_layers);
-    }
-    return st;
+    /* Parts are only as good as the whole: far from a stated size they stay unknown. */
+    bool near = !found || meets(reading->model, stated, estimate.bytes);
+    shape->embedding_bytes = near ? estimate.embedding : 0;
+    shape->output_bytes = near ? estimate.output : 0;
+    if (found) shape->draft_layers = draft_layers;
+    else note_estimate(reading->model, root, estimate.bytes, draft_layers);
+    return IMPMEM_OK;
 }
 
 static impmem_status fill(json_t *root, const char *path, const char *directory, impmem_model *model, impmem_error *why)

@@ -11,6 +11,8 @@ typedef struct walk {
     uint32_t flags;
     uint64_t bytes;
     uint64_t largest;
+    uint64_t embedding;
+    uint64_t output;
     bool overflow;
 } walk;
 
@@ -157,7 +159,9 @@ static impmem_status outer(walk *w, const json_t *root, const json_t *text)
     if (json_is_boolean(key)) tied = json_is_true(key);
     impmem_status st = impmem__key_bool(w->reading, "lm_head_bias", &bias, NULL);
     matrices(w, IMPMEM__PART_EMBEDDING, f->vocab, f->hidden, 1);
+    w->embedding = w->bytes; /* the walk begins here */
     if (!tied) matrices(w, IMPMEM__PART_HEAD, f->vocab, f->hidden, 1);
+    w->output = w->bytes - w->embedding;
     if (bias) vectors(w, 1, f->vocab);
     if (has(w, IMPMEM__A_POSITIONS)) matrices(w, IMPMEM__PART_EMBEDDING, f->context, f->hidden, 1);
     vectors(w, has(w, IMPMEM__A_NORM_BIAS) ? 2 : 1, f->hidden);
@@ -165,7 +169,7 @@ static impmem_status outer(walk *w, const json_t *root, const json_t *text)
 }
 
 impmem_status impmem__weights_estimate(impmem__reading *reading, const json_t *root, const json_t *text,
-                                       const impmem__storage *storage, uint64_t *out_bytes, uint64_t *out_largest)
+                                       const impmem__storage *storage, impmem__estimate *out)
 {
     const impmem__facts *f = &reading->facts;
     walk w = {.reading = reading, .facts = f, .storage = storage, .flags = reading->arch->flags};
@@ -192,7 +196,6 @@ impmem_status impmem__weights_estimate(impmem__reading *reading, const json_t *r
     }
     if (per_layer)
         impmem__note(reading->model, "weights: small per-layer parts besides the per-layer inputs are not in the estimate");
-    *out_bytes = w.bytes;
-    *out_largest = w.largest;
+    *out = (impmem__estimate){w.bytes, w.largest, w.embedding, w.output};
     return IMPMEM_OK;
 }

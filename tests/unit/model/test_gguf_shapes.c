@@ -255,6 +255,8 @@ static void latent_attention_stores_one_row_whatever_the_head_counts_say(void **
         key_u32(&g, "deepseek2.rope.dimension_count", 64);
         key_u32(&g, "deepseek2.attention.key_length", old ? 192 : 576);
         if (!old) key_u32(&g, "deepseek2.attention.key_length_mla", 192);
+        key_u32(&g, "deepseek2.attention.value_length", old ? 128 : 512);
+        if (!old) key_u32(&g, "deepseek2.attention.value_length_mla", 128);
         impmem_model *model = read_bytes(finish(&g));
         const impmem_model_shape *s = impmem_model_shape_of(model);
         assert_int_equal(s->head_dim, 192);
@@ -263,6 +265,8 @@ static void latent_attention_stores_one_row_whatever_the_head_counts_say(void **
             assert_int_equal(s->layer[i].kv_heads, 1);
             assert_int_equal(s->layer[i].k_dim, 512 + 64);
             assert_int_equal(s->layer[i].v_dim, 0);
+            assert_int_equal(s->layer[i].latent_rank, 512);
+            assert_int_equal(s->layer[i].latent_v_dim, 128);
         }
         impmem_model_destroy(model);
     }
@@ -322,6 +326,7 @@ static void extra_prediction_blocks_keep_no_cache(void **state)
     key_u32(&g, "glm4moe.nextn_predict_layers", 1);
     impmem_model *model = read_bytes(finish(&g));
     assert_int_equal(impmem_model_shape_of(model)->n_layers, 46);
+    assert_int_equal(impmem_model_shape_of(model)->draft_layers, 1);
     impmem_model_destroy(model);
     g = arch_of("glm4moe", 2, 64, 4);
     key_u32(&g, "glm4moe.nextn_predict_layers", 2);

@@ -81,6 +81,15 @@ static void weights_are_the_sum_without_padding_and_the_largest_is_a_projection(
     impmem_model *model = read_bytes(finish(&g));
     assert_int_equal(impmem_model_shape_of(model)->weight_bytes, 64 * 100 * 4 * 2 + 12 + 64 * 32 * 8 * 2);
     assert_int_equal(impmem_model_shape_of(model)->largest_weight_elements, 64 * 32);
+    assert_int_equal(impmem_model_shape_of(model)->embedding_bytes, 64 * 100 * 4);
+    assert_int_equal(impmem_model_shape_of(model)->output_bytes, 64 * 100 * 4);
+    assert_int_equal(impmem_model_shape_of(model)->tied_embeddings, 0);
+    impmem_model_destroy(model);
+    plain_llama(&g, 2);
+    tensor(&g, "token_embd.weight", 2, embedding, 0, 64 * 100 * 4);
+    model = read_bytes(finish(&g));
+    assert_int_equal(impmem_model_shape_of(model)->output_bytes, 0);
+    assert_int_equal(impmem_model_shape_of(model)->tied_embeddings, 1);
     impmem_model_destroy(model);
 }
 

@@ -48,6 +48,9 @@ static void a_plain_config_is_read_with_its_notes(void **state)
     uint64_t layer = 64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 256 + 2 * 64;
     assert_int_equal(s->weight_bytes, 2 * (2 * 1000 * 64 + 4 * layer + 64));
     assert_int_equal(s->largest_weight_elements, 64 * 256);
+    assert_int_equal(s->embedding_bytes, 2 * 1000 * 64);
+    assert_int_equal(s->output_bytes, 2 * 1000 * 64);
+    assert_int_equal(s->tied_embeddings, 0);
     assert_true(has_note(model, "head_dim: missing, taken as hidden size 64 / 4 heads = 16"));
     assert_true(has_note(model, "estimated from geometry"));
     impmem_model_destroy(model);
@@ -243,6 +246,8 @@ static void latent_attention_needs_its_ranks(void **state)
     assert_int_equal(s->layer[0].k_dim, 576);
     assert_int_equal(s->layer[0].v_dim, 0);
     assert_int_equal(s->head_dim, 12 + 64);
+    assert_int_equal(s->layer[0].latent_rank, 512);
+    assert_int_equal(s->layer[0].latent_v_dim, 10);
     impmem_model_destroy(model);
     expect_json_refused(LATENT "\"qk_rope_head_dim\": 64}", IMPMEM_ERR_MISSING_KEY, "'kv_lora_rank'");
     expect_json_refused(LATENT "\"kv_lora_rank\": null, \"qk_rope_head_dim\": 64}", IMPMEM_ERR_MISSING_KEY,

@@ -143,11 +143,34 @@ static void an_index_states_the_size(void **state)
     assert_int_equal(s->weight_bytes, 123456);
     assert_int_equal(s->weight_source, IMPMEM_SOURCE_READ);
     assert_int_equal(s->n_tensors, 2);
+    assert_int_equal(s->embedding_bytes, 0); /* the geometry does not fit the stated size, so its parts are not claimed */
     assert_true(has_note(model, "the files state 123456 bytes, the geometry implies"));
     impmem_model_destroy(model);
     put_file(dir, "model.safetensors.index.json", "{\"metadata\": {\"total_size\": 1.6e10}, \"weight_map\": {}}");
     model = read_path(dir);
     assert_int_equal(impmem_model_shape_of(model)->weight_bytes, UINT64_C(16000000000));
+    impmem_model_destroy(model);
+}
+
+static void a_stated_size_that_the_geometry_meets_gives_its_parts(void **state)
+{
+    (void)state;
+    const char *dir = fresh_dir("parts");
+    put_file(dir, "config.json",
+             "{\"model_type\": \"qwen3\", \"hidden_size\": 64, \"intermediate_size\": 256, \"num_hidden_layers\": 1, "
+             "\"vocab_size\": 1000, \"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"head_dim\": 16, "
+             "\"torch_dtype\": \"bfloat16\", \"tie_word_embeddings\": true, \"num_nextn_predict_layers\": 1}");
+    uint64_t total = 2 * (1000 * 64 + 4 * 64 * 64 + 3 * 64 * 256 + 2 * 64 + 2 * 16 + 64);
+    char text[160];
+    (void)snprintf(text, sizeof text, "{\"metadata\": {\"total_size\": %u}, \"weight_map\": {}}", (unsigned)total);
+    put_file(dir, "model.safetensors.index.json", text);
+    impmem_model *model = read_path(dir);
+    assert_int_equal(impmem_model_shape_of(model)->weight_source, IMPMEM_SOURCE_READ);
+    assert_int_equal(impmem_model_shape_of(model)->embedding_bytes, 2 * 1000 * 64);
+    assert_int_equal(impmem_model_shape_of(model)->output_bytes, 0);
+    assert_int_equal(impmem_model_shape_of(model)->tied_embeddings, 1);
+    assert_int_equal(impmem_model_shape_of(model)->draft_layers, 1);
+    assert_false(has_note(model, "the geometry implies"));
     impmem_model_destroy(model);
 }
 
@@ -297,6 +320,7 @@ int main(void)
         cmocka_unit_test(quantized_formats_take_their_scales),
         cmocka_unit_test(weights_beyond_64_bits_are_refused),
         cmocka_unit_test(an_index_states_the_size),
+        cmocka_unit_test(a_stated_size_that_the_geometry_meets_gives_its_parts),
         cmocka_unit_test(an_index_that_states_nonsense_is_refused),
         cmocka_unit_test(safetensors_headers_are_added_up),
         cmocka_unit_test(safetensors_headers_that_lie_are_refused),
