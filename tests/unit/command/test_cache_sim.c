@@ -57,6 +57,17 @@ static void assert_figures(const char *path, const figure *expected, size_t n)
         assert_percent(percent(size, "bound"), expected[i].bound);
     }
     json_decref(root);
+    /* The library's own cache keeps what exact LRU keeps, to the block. */
+    run("cache-sim", path, "--policy", "impmem", "--blocks", blocks, "--json");
+    assert_answer(0);
+    root = output_json();
+    assert_string_equal(json_string_value(json_object_get(root, "policy")), "impmem");
+    for (size_t i = 0; i < n; i++) {
+        const json_t *size = json_array_get(json_object_get(root, "sizes"), i);
+        assert_percent(percent(size, "policy"), expected[i].lru);
+        assert_true(json_equal(json_object_get(size, "policy"), json_object_get(size, "lru")));
+    }
+    json_decref(root);
     run("cache-sim", path, "--blocks", blocks);
     assert_answer(0);
     for (size_t i = 0; i < n; i++) {

@@ -13,6 +13,11 @@
 #include "../../../tools/impmem/sim_cache.c"
 #include "../../../tools/impmem/sim_cache_bound.c"
 #include "../../../tools/impmem/sim_cache_lru.c"
+/* Of it the tokens of a block. */
+#include "../../../tools/impmem/trace.c"
+#include "../../../tools/impmem/trace_azure.c"
+#include "../../../tools/impmem/trace_mooncake.c"
+#include "../../../tools/impmem/trace_read.c"
 
 enum { MAX_REQUESTS = 64, MAX_SLOTS = 1024, MAX_BLOCKS = 64 };
 
@@ -311,11 +316,47 @@ static void more_blocks_never_cost_hits_and_lru_stays_below_the_bound(void **sta
     }
 }
 
+static void the_library_s_own_cache_hits_exactly_what_lru_hits(void **state)
+{
+    (void)state;
+    seed = 0x9e3779b97f4a7c15u;
+    uint64_t all = 0;
+    for (int round = 0; round < 200; round++) {
+        uint32_t n_blocks = 1 + random_below(40);
+        random_trace(n_blocks, 1 + random_below(40));
+        for (uint32_t capacity = 1; capacity <= n_blocks + 1; capacity++) {
+            uint64_t lru = hits(&s, &sim_policy_lru, capacity);
+            assert_int_equal(hits(&s, &sim_policy_impmem, capacity), lru);
+            all += lru;
+        }
+    }
+    assert_true(all > 0);
+    begin(&s);
+    assert_int_equal(hits(&s, &sim_policy_impmem, 1), 0);
+    add_prompt(&s, 0, NULL);
+    assert_int_equal(hits(&s, &sim_policy_impmem, 1), 0);
+}
+
+static void a_prompt_too_long_for_the_library_s_tables_is_refused(void **state)
+{
+    (void)state;
+    begin(&s);
+    PROMPT(&s, 1);
+    sim_workload w;
+    impmem_error why = IMPMEM_ERROR_INIT;
+    assert_int_equal(sim_workload_open(&s.t, &w, &why), IMPMEM_OK);
+    s.request[0].n_ids = (uint32_t)INT32_MAX / 2 + 1;
+    uint64_t n = 0;
+    assert_int_equal(sim_cache_run(&sim_policy_impmem, &w, 1, &n), IMPMEM_ERR_TOO_LARGE);
+    sim_workload_close(&w);
+}
+
 static void policies_are_found_by_their_names(void **state)
 {
     (void)state;
     assert_ptr_equal(sim_policy_named("lru"), &sim_policy_lru);
     assert_ptr_equal(sim_policy_named("bound"), &sim_policy_bound);
+    assert_ptr_equal(sim_policy_named("impmem"), &sim_policy_impmem);
     assert_null(sim_policy_named("LRU"));
     assert_null(sim_policy_named(""));
 }
@@ -388,6 +429,8 @@ int main(void)
         cmocka_unit_test(lru_agrees_with_time_stamps_on_random_traces),
         cmocka_unit_test(no_cache_has_more_hits_than_the_bound_and_the_bound_can_be_had),
         cmocka_unit_test(more_blocks_never_cost_hits_and_lru_stays_below_the_bound),
+        cmocka_unit_test(the_library_s_own_cache_hits_exactly_what_lru_hits),
+        cmocka_unit_test(a_prompt_too_long_for_the_library_s_tables_is_refused),
         cmocka_unit_test(policies_are_found_by_their_names),
         cmocka_unit_test(a_policy_that_fails_is_closed_and_yields_no_figure),
     };
