@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# From a fresh machine to the main job: set up, build, plan a model into a budget that holds it and into one that does not,
-# then open the plan on a device made of host memory and see that every byte went where its line said.
+# From a fresh machine to the main job: set up, build, plan a model into a budget that holds it and into one that does not, open
+# the plan on a device that hands out addresses only and see that every byte went where its line said, then serve an hour of
+# requests with it and see every byte and block come back.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,4 +32,6 @@ demo() {
 demo 0 "A plan that fits" plan "$model" "${load[@]}" --budget "$fits"
 demo 1 "A plan that does not, and what would make it" plan "$model" "${load[@]}" --budget "$too_small"
 demo 0 "The plan opened: what the journal booked against what the lines said" plan "$model" "${load[@]}" --budget "$fits" --open
-printf '\ndemo: all three ended as they should\n'
+demo 0 "The plan serves an hour of requests on a virtual clock" simulate "$model" "${load[@]}" --budget "$fits" \
+    --trace tools/demo/demo-trace.jsonl --report
+printf '\ndemo: all four ended as they should\n'
