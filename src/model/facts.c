@@ -247,8 +247,6 @@ static impmem_status read_latent(impmem__reading *reading)
         bool found_mla = false;
         st = impmem__key_u32(reading, ".attention.key_length_mla", 1, MOST_HEAD_DIM, &query, &found_mla);
         if (!st && !found_mla) st = impmem__field_u32(reading, IMPMEM__F_K_DIM, 1, MOST_HEAD_DIM, &query, NULL);
-        /* Files of the old layout have no _mla keys and give the expanded head in the plain ones. */
-        if (!st && !found_mla) st = impmem__field_u32(reading, IMPMEM__F_V_DIM, 1, MOST_HEAD_DIM, &facts->mla_v_dim, NULL);
         /* Older files state the expanded heads under the plain keys. */
         if (!st && !found_mla && facts->mla_v_dim == 0)
             st = impmem__field_u32(reading, IMPMEM__F_V_DIM, 1, MOST_HEAD_DIM, &facts->mla_v_dim, NULL);

@@ -91,8 +91,8 @@ static inline void put(bytes *b, const void *from, size_t n)
         b->at = realloc(b->at, b->capacity);
         assert_non_null(b->at);
     }
-    if (n) memcpy(b->at + b->n, from, n);
-    b->n += n;
+    const unsigned char *byte = from;
+    for (size_t i = 0; i < n; i++) b->at[b->n++] = byte[i];
 }
 
 static inline void put_le(bytes *b, uint64_t value, size_t n)
