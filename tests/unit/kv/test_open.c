@@ -187,6 +187,33 @@ static void without_host_memory_nothing_is_opened(void **state)
     assert_int_equal(impmem_ledger_destroy(ledger, NULL), IMPMEM_OK);
 }
 
+static void a_ledger_that_refuses_is_passed_on(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 3; how++) {
+        static const impmem_status expected[] = {IMPMEM_ERR_CAPTURING, IMPMEM_ERR_SERVING, IMPMEM_ERR_BUDGET_EXCEEDED};
+        impmem_ledger_options lo = IMPMEM_LEDGER_OPTIONS_INIT;
+        lo.serving = IMPMEM_SERVING_REFUSE;
+        impmem_lines lines = {NULL, 0, {UINT64_MAX, UINT64_MAX, UINT64_MAX}};
+        if (how == 2) lines.budget_bytes[IMPMEM_ACCOUNT_PAGEABLE] = 1 << 20; /* the sequence tables alone are larger */
+        impmem_ledger *ledger = NULL;
+        assert_int_equal(impmem_ledger_create(&lines, &lo, &ledger), IMPMEM_OK);
+        impmem_block_pool *pool = open_pool(ledger, 8, 0);
+        impmem_kv_options o = options_over(pool);
+        o.max_seq_tokens = 1 << 18;
+        impmem_kv *kv = NULL;
+        uint64_t before = host_bytes(ledger);
+        if (how == 0) assert_int_equal(impmem_ledger_capture_begin(ledger), IMPMEM_OK);
+        if (how == 1) assert_int_equal(impmem_ledger_set_phase(ledger, IMPMEM_PHASE_SERVING, NULL), IMPMEM_OK);
+        assert_int_equal(impmem_kv_open(ledger, &o, &kv, NULL), expected[how]);
+        assert_null(kv);
+        assert_int_equal(host_bytes(ledger), before);
+        if (how == 0) assert_int_equal(impmem_ledger_capture_end(ledger), IMPMEM_OK);
+        assert_int_equal(impmem_block_pool_close(&pool, NULL), IMPMEM_OK);
+        assert_int_equal(impmem_ledger_destroy(ledger, NULL), IMPMEM_OK);
+    }
+}
+
 static void close_names_the_first_owner_while_sequences_live(void **state)
 {
     (void)state;
@@ -265,6 +292,7 @@ int main(void)
         cmocka_unit_test(tables_beyond_64_bits_are_an_overflow),
         cmocka_unit_test(a_pool_in_use_is_refused),
         cmocka_unit_test(without_host_memory_nothing_is_opened),
+        cmocka_unit_test(a_ledger_that_refuses_is_passed_on),
         cmocka_unit_test(close_names_the_first_owner_while_sequences_live),
         cmocka_unit_test(close_drops_what_is_cached),
         cmocka_unit_test(closing_nothing_is_fine),

@@ -185,6 +185,20 @@ static void another_managers_handle_is_stale(void **state)
     assert_int_equal(impmem_ledger_destroy(ledger, NULL), IMPMEM_OK);
 }
 
+static void a_reference_of_another_pool_is_not_given_back_here(void **state)
+{
+    (void)state;
+    kv_world w = open_world(8);
+    impmem_block_pool *other = open_pool(w.ledger, 8, 0);
+    impmem_block_ref ref;
+    assert_int_equal(impmem_block_take(other, IMPMEM_HOLDER_PIN, 1, &ref), IMPMEM_OK);
+    assert_int_equal(impmem_kv_unhold(w.kv, 0, &ref), IMPMEM_ERR_FOREIGN);
+    assert_int_equal(impmem_block_count(other, ref), 1);
+    assert_int_equal(impmem_block_drop(other, &ref), IMPMEM_OK);
+    assert_int_equal(impmem_block_pool_close(&other, NULL), IMPMEM_OK);
+    close_world(&w);
+}
+
 static void missing_arguments_are_refused(void **state)
 {
     (void)state;
@@ -381,6 +395,7 @@ int main(void)
         cmocka_unit_test(cutting_off_shared_blocks_is_refused_when_they_cannot_be_promised_again),
         cmocka_unit_test(a_released_handle_is_stale_everywhere),
         cmocka_unit_test(another_managers_handle_is_stale),
+        cmocka_unit_test(a_reference_of_another_pool_is_not_given_back_here),
         cmocka_unit_test(missing_arguments_are_refused),
         cmocka_unit_test(readers_see_what_was_last_published),
         cmocka_unit_test(a_window_keeps_what_the_next_token_attends_to_within_its_bound),
