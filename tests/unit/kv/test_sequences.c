@@ -134,6 +134,36 @@ static void cutting_off_shared_blocks_is_refused_when_they_cannot_be_promised_ag
     close_world(&w);
 }
 
+/* The cut would have let go of an entry that only a child of this sequence keeps: it must be kept again. */
+static void a_refused_cut_keeps_what_the_chain_stands_on(void **state)
+{
+    (void)state;
+    kv_world w = open_world(6);
+    uint32_t tokens[20];
+    write_tokens(tokens, 20, 100);
+    impmem_sequence a = run(w.kv, tokens, 4, true), b;
+    impmem_kv_request r = request_of(tokens, 20, 0);
+    r.no_reuse = true;
+    assert_int_equal(impmem_kv_admit(w.kv, &r, &b, NULL, NULL), IMPMEM_OK);
+    assert_int_equal(impmem_kv_append(w.kv, b, 20), IMPMEM_OK);
+    assert_int_equal(impmem_kv_publish(w.kv, b, tokens, 8), IMPMEM_OK); /* its second block, below a's first */
+    release(w.kv, &a);
+    impmem_block_ref held[3];
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(impmem_kv_hold(w.kv, b, 0, 2 + i, IMPMEM_HOLDER_TRANSFER, i, &held[i]), IMPMEM_OK);
+    impmem_kv_stats before = stats_of(w.kv), after;
+    assert_int_equal(before.reclaimable_blocks, 0);
+    assert_int_equal(impmem_kv_truncate(w.kv, b, 0), IMPMEM_ERR_CAPACITY); /* 5 to promise, of which 3 stay held */
+    after = stats_of(w.kv);
+    assert_memory_equal(&before, &after, sizeof before);
+    assert_sound(w.kv);
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(impmem_kv_unhold(w.kv, 0, &held[i]), IMPMEM_OK);
+    assert_int_equal(impmem_kv_truncate(w.kv, b, 0), IMPMEM_OK);
+    assert_int_equal(stats_of(w.kv).reclaimable_blocks, 2);
+    release(w.kv, &b);
+    close_world(&w);
+}
+
 static void a_released_handle_is_stale_everywhere(void **state)
 {
     (void)state;
@@ -393,6 +423,7 @@ int main(void)
         cmocka_unit_test(truncated_blocks_go_back_and_are_promised_again),
         cmocka_unit_test(a_published_block_is_not_cut_in_its_middle),
         cmocka_unit_test(cutting_off_shared_blocks_is_refused_when_they_cannot_be_promised_again),
+        cmocka_unit_test(a_refused_cut_keeps_what_the_chain_stands_on),
         cmocka_unit_test(a_released_handle_is_stale_everywhere),
         cmocka_unit_test(another_managers_handle_is_stale),
         cmocka_unit_test(a_reference_of_another_pool_is_not_given_back_here),
