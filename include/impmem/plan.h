@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "impmem/dtype.h"
+#include "impmem/features.h"
 #include "impmem/line.h"
 #include "impmem/shape.h"
 #include "impmem/size.h"
@@ -27,11 +28,19 @@
 extern "C" {
 #endif
 
-#define IMPMEM_PLAN_MAX_LINES 96u
+#define IMPMEM_PLAN_MAX_LINES 128u
 #define IMPMEM_PLAN_MAX_REGIONS 32u
 #define IMPMEM_PLAN_MAX_KV_GROUPS 16u
 #define IMPMEM_PLAN_MAX_DEMANDS 64u
-#define IMPMEM_PLAN_MAX_LEVERS 12u
+#define IMPMEM_PLAN_MAX_LEVERS 16u
+#define IMPMEM_PLAN_MAX_KV_SIDES 16u
+#define IMPMEM_PLAN_MAX_STATE_POOLS 8u
+#define IMPMEM_PLAN_MAX_BATCHES 16u
+
+enum {
+    IMPMEM_LINE_STATE = 32,  /* + state pool index */
+    IMPMEM_LINE_KV_SIDE = 96 /* + KV side index */
+};
 
 /* What a demand may depend on. */
 typedef struct impmem_load {
@@ -60,6 +69,12 @@ typedef struct impmem_demand {
     char name[IMPMEM_LINE_NAME_BYTES];
     char how[IMPMEM_LINE_HOW_BYTES]; /* shown as the formula */
 } impmem_demand;
+
+/* That many sequences of that many tokens, all at once. */
+typedef struct impmem_plan_batch {
+    uint32_t sequences;
+    uint32_t tokens; /* of each */
+} impmem_plan_batch;
 
 typedef struct impmem_plan_input {
     uint32_t size;
@@ -90,12 +105,20 @@ typedef struct impmem_plan_input {
     uint32_t extra_refs;            /* shares beyond one reference per block; 0 = one per block */
     const impmem_demand *demand;
     uint32_t n_demands; /* <= IMPMEM_PLAN_MAX_DEMANDS */
+    /* Batches, each of which must fit by itself; with one sequence of max_seq_tokens they then are the smallest load, together
+     * with promised_kv_tokens where that is not 0, and windows need no more than they do. What is left is given out so that as
+     * many sequences of `typical` tokens as possible find room in every pool, up to the whole demand; the rest is KV's that
+     * grows with the context. None: the rules above. `typical` of 0 tokens is max_seq_tokens; its sequences are ignored. */
+    uint32_t n_must_fit; /* <= IMPMEM_PLAN_MAX_BATCHES */
+    const impmem_plan_batch *must_fit;
+    impmem_plan_batch typical;
+    const impmem_plan_features *features; /* NULL: none */
 } impmem_plan_input;
 
 #define IMPMEM_PLAN_INPUT_INIT                                                                                             \
     {                                                                                                                      \
         sizeof(impmem_plan_input), 1, 0, 0, 0, 0, 0, 0, 0, 0, IMPMEM_DTYPE_DEFAULT, IMPMEM_DTYPE_DEFAULT, 0, 0, 0, 0, 0,   \
-            0, 0, 0, 0, 0, 0, 0                                                                                            \
+            0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0}, 0                                                                           \
     }
 
 /* Layers that share block geometry and lifetime: all full layers are one group; each distinct window is another, with ids
@@ -109,12 +132,60 @@ typedef struct impmem_kv_group {
     uint64_t block_bytes;         /* payload of one block over the group's layers */
     uint64_t stride_bytes;        /* block_bytes rounded up to 256 */
     uint64_t blocks;              /* granted; below 2^31 */
-    uint64_t blocks_demanded;     /* whole demand, prefix cache allowance included */
+    uint64_t blocks_demanded;     /* whole demand, prefix cache allowance and reserved blocks included */
     impmem_line_id line;
     uint32_t region;
+    uint64_t reserved_blocks; /* of `blocks`, null, spare and fenced ones: no sequence can count on them */
+    uint64_t capped_blocks;   /* of the demand, those that kernels with narrow offsets can't address */
+    uint32_t of_draft;        /* 1: only the draft model has such layers */
+    uint32_t reserved;
 } impmem_kv_group;
 
-/* One acquisition from a backend, in the order of opening: T2, T1, transient, scratch, KV groups; then pinned lines. */
+/* Memory beside a group's blocks, addressed by their ids: a region of `blocks` times stride_bytes, committed whole when it is
+ * opened. It has no ids and no references of its own. */
+typedef enum impmem_kv_side_kind {
+    IMPMEM_KV_SIDE_NONE = 0,
+    IMPMEM_KV_SIDE_SCALES = 1, /* of quantised K and V */
+    IMPMEM_KV_SIDE_BOUNDS = 2, /* of keys, for each block */
+    IMPMEM_KV_SIDE_DRAFT = 3   /* KV of the draft model's layers */
+} impmem_kv_side_kind;
+
+typedef struct impmem_kv_side {
+    uint32_t kind; /* impmem_kv_side_kind */
+    uint32_t group;
+    uint32_t n_layers;
+    uint32_t region;
+    impmem_line_id line;
+    uint32_t reserved;
+    uint64_t block_bytes;
+    uint64_t stride_bytes; /* rounded up to 256 */
+} impmem_kv_side;
+
+/* Equal slots whatever the length of a sequence: a block pool with as many ids, never shared, never growing. */
+typedef enum impmem_state_kind {
+    IMPMEM_STATE_NONE = 0,
+    IMPMEM_STATE_RECURRENT = 1,     /* a slot a sequence, and spare ones */
+    IMPMEM_STATE_ROLLBACK = 2,      /* copies of it that undo rejected drafts */
+    IMPMEM_STATE_SNAPSHOT = 3,      /* copies of it at prefix ends */
+    IMPMEM_STATE_CROSS = 4,         /* K and V of the other input */
+    IMPMEM_STATE_RESIDUAL_RING = 5, /* the newest tokens, unquantised */
+    IMPMEM_STATE_DRAFT = 6          /* recurrent state of the draft model */
+} impmem_state_kind;
+
+typedef struct impmem_state_pool {
+    uint32_t kind; /* impmem_state_kind */
+    uint32_t n_layers;
+    uint32_t slots;
+    uint32_t region;
+    impmem_line_id line;
+    impmem_dtype conv_dtype, state_dtype; /* of recurrent state */
+    uint32_t reserved;
+    uint64_t slot_bytes;   /* over the layers */
+    uint64_t stride_bytes; /* rounded up to 256, or to the granule */
+} impmem_state_pool;
+
+/* One acquisition from a backend, in the order of opening: T2, T1, transient, scratch, KV groups each with its sides, state
+ * pools; then pinned lines. A POOL region belongs to a group, a side or a state pool. */
 typedef struct impmem_plan_region {
     impmem_tier tier;
     impmem_account account;
@@ -141,12 +212,16 @@ typedef struct impmem_plan {
     uint64_t total_bytes[IMPMEM_N_ACCOUNTS];  /* sum of the steady lines of the account, always <= budget */
     uint64_t load_peak_bytes;                 /* device, while loading: steady lines without KV, plus transient ones */
     uint64_t promised_kv_tokens;
-    uint64_t kv_tokens;                      /* full-context tokens the pools hold */
-    uint64_t sequences_at_max;               /* how many sequences of max_seq_tokens the pools hold at once */
+    uint64_t kv_tokens;        /* full-context tokens the pools hold */
+    uint64_t sequences_at_max; /* how many sequences of max_seq_tokens the pools hold at once */
+    uint32_t n_kv_sides;
+    uint32_t n_state_pools;
     impmem_line line[IMPMEM_PLAN_MAX_LINES]; /* charges, T2, T1, transient, scratch, KV, pinned, staging, dropped, control;
                                                    a region's lines stand together, its rounding after them */
     impmem_plan_region region[IMPMEM_PLAN_MAX_REGIONS];
     impmem_kv_group kv_group[IMPMEM_PLAN_MAX_KV_GROUPS];
+    impmem_kv_side kv_side[IMPMEM_PLAN_MAX_KV_SIDES];
+    impmem_state_pool state_pool[IMPMEM_PLAN_MAX_STATE_POOLS];
 } impmem_plan;
 #define IMPMEM_PLAN_NO_LINE_INIT                                                                                           \
     {                                                                                                                      \
@@ -155,11 +230,12 @@ typedef struct impmem_plan {
 #define IMPMEM_PLAN_INIT                                                                                                   \
     {                                                                                                                      \
         sizeof(impmem_plan), 1, 0, 0, 0, 0, 0, 0, 0, IMPMEM_DTYPE_DEFAULT, IMPMEM_DTYPE_DEFAULT, 0, 0, 0, 0, {0, 0, 0},    \
-            {0, 0, 0}, 0, 0, 0, 0, {IMPMEM_PLAN_NO_LINE_INIT},                                                             \
+            {0, 0, 0}, 0, 0, 0, 0, 0, 0, {IMPMEM_PLAN_NO_LINE_INIT},                                                       \
             {{IMPMEM_TIER_CHARGE, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_OTHER, 0, 0, 0, 0, 0}},                                \
+            {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, {{0, 0, 0, 0, 0, 0, 0, 0}},                                      \
         {                                                                                                                  \
             {                                                                                                              \
-                0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                                               \
+                0, 0, 0, 0, 0, IMPMEM_DTYPE_DEFAULT, IMPMEM_DTYPE_DEFAULT, 0, 0, 0                                         \
             }                                                                                                              \
         }                                                                                                                  \
     }

@@ -40,9 +40,41 @@ static impmem_status take_region(impmem_engine *engine, uint32_t index, impmem_e
     return impmem_backend_acquire(engine->backends.fixed, &info, &engine->region[index], why);
 }
 
+/* NULL: the region is no pool of state. */
+static const impmem_state_pool *state_of_region(const impmem_plan *plan, uint32_t index, uint32_t *out_state)
+{
+    for (uint32_t i = 0; i < plan->n_state_pools; i++)
+        if (plan->state_pool[i].region == index) {
+            *out_state = i;
+            return &plan->state_pool[i];
+        }
+    return NULL;
+}
+
+/* What lies beside KV blocks is addressed by their ids: a region, and no allocator over it. */
+static bool is_side(const impmem_plan *plan, uint32_t index)
+{
+    for (uint32_t i = 0; i < plan->n_kv_sides; i++)
+        if (plan->kv_side[i].region == index) return true;
+    return false;
+}
+
+static impmem_status open_state(impmem_engine *engine, uint32_t index, uint32_t state, impmem_error *why)
+{
+    const impmem_state_pool *planned = &engine->plan.state_pool[state];
+    impmem_block_pool_options options = IMPMEM_BLOCK_POOL_OPTIONS_INIT;
+    options.region = engine->region[index];
+    options.stride_bytes = planned->stride_bytes;
+    options.max_blocks = options.blocks = planned->slots;
+    options.unshared = true;
+    return impmem_block_pool_open(engine->ledger, &options, &engine->state_pool[state], why);
+}
+
 static impmem_status open_pool(impmem_engine *engine, uint32_t index, impmem_error *why)
 {
-    uint32_t g = 0;
+    uint32_t g = 0, state = 0;
+    if (is_side(&engine->plan, index)) return IMPMEM_OK;
+    if (state_of_region(&engine->plan, index, &state)) return open_state(engine, index, state, why);
     const impmem_kv_group *group = group_of_region(&engine->plan, index, &g);
     if (!group)
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "plan", "region %u is a pool of no KV group", index);
@@ -96,7 +128,7 @@ impmem_status impmem__engine_open_region(impmem_engine *engine, uint32_t index, 
 static impmem_status close_tier(impmem_engine *engine, uint32_t index, impmem_error *why)
 {
     const impmem_plan_region *planned = &engine->plan.region[index];
-    uint32_t g = 0;
+    uint32_t g = 0, state = 0;
     if (planned->transient)
         impmem_arena_close(&engine->transient);
     else if (planned->tier == IMPMEM_TIER_MODEL)
@@ -107,6 +139,8 @@ static impmem_status close_tier(impmem_engine *engine, uint32_t index, impmem_er
         return impmem_scratch_close(&engine->scratch, why);
     else if (group_of_region(&engine->plan, index, &g))
         return impmem_block_pool_close(&engine->pool[g], why);
+    else if (state_of_region(&engine->plan, index, &state))
+        return impmem_block_pool_close(&engine->state_pool[state], why);
     return IMPMEM_OK;
 }
 

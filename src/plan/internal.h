@@ -6,6 +6,7 @@
 
 #include "core/layout.h"
 #include "impmem/bytes.h"
+#include "impmem/explain.h"
 #include "impmem/plan.h"
 
 #define IMPMEM__LINE_ALIGNMENT 256u            /* bytes: every line inside a region starts and ends on it */
@@ -23,9 +24,28 @@ typedef enum impmem__part {
     IMPMEM__N_SHARED_PARTS = 4
 } impmem__part;
 
+#define IMPMEM__MAX_ITEMS (IMPMEM_PLAN_MAX_DEMANDS + 32u)
+
+/* What takes memory beside weights and pools: a feature's buffer, or a demand of the caller. */
+typedef struct impmem__item {
+    impmem_line_id id;
+    impmem__part part;
+    impmem_tier tier;
+    uint32_t flags;
+    uint64_t bytes;              /* as it would be charged */
+    const impmem_demand *demand; /* NULL: a feature */
+} impmem__item;
+
+/* A pool of state: `pool` has the slots of the whole batch; line and region aside. */
+typedef struct impmem__state {
+    impmem_state_pool pool;
+    uint64_t per_sequence, extra; /* slots */
+} impmem__state;
+
 /* An input with nothing left open. */
 typedef struct impmem__terms {
     const impmem_plan_input *in;
+    const impmem_plan_features *features; /* never NULL */
     impmem_load load;
     uint32_t block_tokens;
     uint32_t journal_records;
@@ -34,11 +54,18 @@ typedef struct impmem__terms {
     uint64_t granule_bytes;
     uint64_t chunk_bytes;
     uint64_t budget_bytes[IMPMEM_N_ACCOUNTS];
-    uint64_t weight_bytes;                          /* rounded up to 256 */
-    uint64_t demand_bytes[IMPMEM_PLAN_MAX_DEMANDS]; /* what each asks for, as it would be charged */
+    uint64_t weight_bytes; /* rounded up to 256 */
+    uint32_t n_items;
+    impmem__item item[IMPMEM__MAX_ITEMS]; /* features first, then demands in their order */
     uint32_t n_groups;
-    impmem_kv_group group[IMPMEM_PLAN_MAX_KV_GROUPS]; /* all but blocks, line, region */
-    uint64_t floor_blocks[IMPMEM_PLAN_MAX_KV_GROUPS]; /* the smallest that must fit */
+    impmem_kv_group group[IMPMEM_PLAN_MAX_KV_GROUPS];   /* all but blocks, line, region */
+    uint64_t floor_blocks[IMPMEM_PLAN_MAX_KV_GROUPS];   /* the smallest that must fit, reserved ones included */
+    uint64_t typical_blocks[IMPMEM_PLAN_MAX_KV_GROUPS]; /* of one typical sequence */
+    uint64_t layer_elements[IMPMEM_PLAN_MAX_KV_GROUPS]; /* of one block in its largest layer */
+    uint32_t n_sides;
+    impmem_kv_side side[IMPMEM_PLAN_MAX_KV_SIDES]; /* by group */
+    uint32_t n_states;
+    impmem__state state[IMPMEM_PLAN_MAX_STATE_POOLS];
 } impmem__terms;
 
 /* Who gets how much. When it doesn't fit, grants and blocks are those of the smallest promised load. */
@@ -47,20 +74,33 @@ typedef struct impmem__decision {
     bool while_loading;       /* it is the load peak that doesn't fit */
     impmem_account account;   /* that doesn't fit */
     uint64_t requested_bytes; /* smallest promised load on `account`; on the device when it fits */
-    uint64_t grant_bytes[IMPMEM_PLAN_MAX_DEMANDS];
+    uint64_t grant_bytes[IMPMEM__MAX_ITEMS];
     uint64_t blocks[IMPMEM_PLAN_MAX_KV_GROUPS];
 } impmem__decision;
 
 impmem__part impmem__demand_part(const impmem_demand *demand);
-static inline bool impmem__demand_optional(const impmem_demand *demand)
+static inline bool impmem__optional(const impmem__item *item)
 {
-    return (demand->flags & IMPMEM_LINE_OPTIONAL) != 0;
+    return (item->flags & IMPMEM_LINE_OPTIONAL) != 0;
+}
+static inline uint64_t impmem__larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
 }
 
 /* plan_input.c */
 impmem_status impmem__plan_resolve(const impmem_plan_input *in, impmem__terms *out, impmem_error *why);
-/* plan_groups.c: the KV groups and their floors of terms whose other fields are there. */
+/* plan_features.c: items of the features, and what is wrong with them. Before the demands are resolved. */
+impmem_status impmem__plan_features(impmem__terms *terms, impmem_error *why);
+/* plan_states.c: pools of state; wants the groups. */
+impmem_status impmem__plan_states(impmem__terms *terms, impmem_error *why);
+/* plan_groups.c: the KV groups, their sides and floors of terms whose other fields are there. */
 impmem_status impmem__plan_groups(impmem__terms *terms, impmem_error *why);
+/* The draft's layers: NULL and 0 without one. Its own model's draft layers are all like *out_one. */
+const impmem_model_shape *impmem__plan_draft(const impmem__terms *terms, uint32_t *out_n_layers,
+                                             const impmem_layer_shape **out_one);
+/* Device bytes of that many blocks of a group with its sides, each region rounded up to the granule. */
+impmem_status impmem__group_bytes(const impmem__terms *terms, uint32_t group, uint64_t blocks, uint64_t *out);
 /* plan_decide.c: both accounts and the host's. `scratch` is overwritten. */
 impmem_status impmem__plan_decide(const impmem__terms *terms, impmem__decision *out, impmem_plan *scratch,
                                   impmem_error *why);
@@ -73,6 +113,11 @@ impmem_status impmem__plan_emit(const impmem__terms *terms, const impmem__decisi
 void impmem__plan_text_line(impmem_line *line, const char *name, const char *how);
 void impmem__plan_text_weights(const impmem_model_shape *model, impmem_line *line);
 void impmem__plan_text_kv(const impmem__terms *terms, const impmem_kv_group *group, impmem_line *line);
+void impmem__plan_text_side(const impmem__terms *terms, const impmem_kv_side *side, uint64_t blocks, impmem_line *line);
+void impmem__plan_text_state(const impmem_state_pool *pool, impmem_line *line);
+void impmem__plan_text_item(const impmem__terms *terms, const impmem__item *item, impmem_line *line);
+/* plan_explain.c: formula and operands of a feature's item. */
+void impmem__explain_item(const impmem__terms *terms, const impmem__item *item, impmem_explanation *out);
 /* plan_control.c: exact host bytes that opening this plan takes, its own line counted among `n_lines`. */
 impmem_status impmem__plan_control_bytes(const impmem_plan *plan, uint32_t n_lines, uint64_t *out_bytes);
 /* plan_levers.c: what would make it fit, found by planning again; largest saving first, the budget last. */

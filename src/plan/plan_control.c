@@ -56,6 +56,28 @@ static impmem_status add_kv(const impmem_plan *plan, uint64_t *sum)
     return st ? st : impmem_add(sum, *sum, bytes);
 }
 
+/* Slots of state are ids of a pool that is never shared. */
+static impmem_status add_states(const impmem_plan *plan, uint64_t *sum)
+{
+    impmem_status st = IMPMEM_OK;
+    for (uint32_t i = 0; i < plan->n_state_pools && !st; i++) {
+        uint64_t bytes = 0;
+        st = impmem_control_block_pool_bytes(plan->state_pool[i].slots, 0, &bytes);
+        if (!st) st = impmem_add(sum, *sum, bytes);
+    }
+    return st;
+}
+
+/* The object of each staging owner; its memory is on its own line. */
+static impmem_status add_stagings(const impmem_plan *plan, uint64_t *sum)
+{
+    uint64_t each = 0, n = 0;
+    for (uint32_t i = 0; i < plan->n_lines; i++) n += plan->line[i].tier == IMPMEM_TIER_STAGING;
+    impmem_status st = impmem_control_staging_bytes(&each);
+    if (!st) st = impmem_mul(&each, each, n);
+    return st ? st : impmem_add(sum, *sum, each);
+}
+
 /* One backend for what doesn't grow, one for what does, one more for page-locked memory. */
 static impmem_status add_backends(const impmem_plan *plan, uint64_t *sum)
 {
@@ -76,6 +98,8 @@ impmem_status impmem__plan_control_bytes(const impmem_plan *plan, uint32_t n_lin
     if (!st) st = add_backends(plan, &sum);
     for (uint32_t r = 0; r < plan->n_regions && !st; r++) st = add_region(plan, r, &sum);
     for (uint32_t g = 0; g < plan->n_kv_groups && !st; g++) st = add_pool(plan, &plan->kv_group[g], &sum);
+    if (!st) st = add_states(plan, &sum);
+    if (!st) st = add_stagings(plan, &sum);
     if (!st) st = add_kv(plan, &sum);
     if (!st) *out_bytes = sum;
     return st;

@@ -11,6 +11,7 @@ typedef struct sums {
     uint64_t part[IMPMEM__N_SHARED_PARTS];
     uint64_t charges;
     uint64_t pinned; /* rounded, region by region */
+    uint64_t state;  /* pools of state, rounded; there from the end of loading on, like KV */
     uint64_t kv_floor;
 } sums;
 
@@ -25,23 +26,29 @@ static impmem_status sum_mandatory(const impmem__terms *t, sums *s)
 {
     *s = (sums){.part[IMPMEM__PART_MODEL] = t->weight_bytes};
     impmem_status st = impmem_add(&s->charges, t->in->context_bytes, t->in->library_reserve_bytes);
-    for (uint32_t i = 0; i < t->in->n_demands && !st; i++) {
-        const impmem_demand *d = &t->in->demand[i];
-        if (impmem__demand_optional(d)) continue;
-        impmem__part part = impmem__demand_part(d);
-        if (part == IMPMEM__PART_CHARGE) st = impmem_add(&s->charges, s->charges, t->demand_bytes[i]);
-        else if (part == IMPMEM__PART_PINNED) st = add_rounded(&s->pinned, t->demand_bytes[i], t->granule_bytes);
-        else if (part < IMPMEM__N_SHARED_PARTS) st = impmem_add(&s->part[part], s->part[part], t->demand_bytes[i]);
+    for (uint32_t i = 0; i < t->n_items && !st; i++) {
+        const impmem__item *item = &t->item[i];
+        if (impmem__optional(item)) continue;
+        if (item->part == IMPMEM__PART_CHARGE) st = impmem_add(&s->charges, s->charges, item->bytes);
+        else if (item->part == IMPMEM__PART_PINNED) st = add_rounded(&s->pinned, item->bytes, t->granule_bytes);
+        else if (item->part < IMPMEM__N_SHARED_PARTS)
+            st = impmem_add(&s->part[item->part], s->part[item->part], item->bytes);
     }
     for (uint32_t g = 0; g < t->n_groups && !st; g++) {
         uint64_t bytes;
-        st = impmem__kv_region_bytes(t->floor_blocks[g], t->group[g].stride_bytes, t->granule_bytes, &bytes);
+        st = impmem__group_bytes(t, g, t->floor_blocks[g], &bytes);
         if (!st) st = impmem_add(&s->kv_floor, s->kv_floor, bytes);
+    }
+    for (uint32_t i = 0; i < t->n_states && !st; i++) {
+        const impmem_state_pool *pool = &t->state[i].pool;
+        uint64_t bytes;
+        st = impmem__kv_region_bytes(pool->slots, pool->stride_bytes, t->granule_bytes, &bytes);
+        if (!st) st = impmem_add(&s->state, s->state, bytes);
     }
     return st;
 }
 
-/* Steady device bytes without KV. */
+/* Steady device bytes without KV and state. */
 static impmem_status fixed_bytes(const impmem__terms *t, const sums *s, uint64_t *out)
 {
     uint64_t sum = s->charges;
@@ -54,9 +61,9 @@ static impmem_status fixed_bytes(const impmem__terms *t, const sums *s, uint64_t
 
 /* Grants one optional demand out of *left, which is a multiple of the granule: what its region has over from rounding is
  * free. */
-static impmem_status grant_arena(const impmem__terms *t, uint32_t demand, uint64_t *part_sum, uint64_t *left, uint64_t *out)
+static impmem_status grant_arena(const impmem__terms *t, uint32_t item, uint64_t *part_sum, uint64_t *left, uint64_t *out)
 {
-    uint64_t before, most, after, asked = t->demand_bytes[demand];
+    uint64_t before, most, after, asked = t->item[item].bytes;
     impmem_status st = impmem_align_up(&before, *part_sum, t->granule_bytes);
     if (!st) st = impmem_add(&most, before - *part_sum, *left);
     if (st) return st;
@@ -71,9 +78,9 @@ static impmem_status grant_arena(const impmem__terms *t, uint32_t demand, uint64
 }
 
 /* A pinned demand has a region of its own. */
-static impmem_status grant_pinned(const impmem__terms *t, uint32_t demand, uint64_t *left, uint64_t *out)
+static impmem_status grant_pinned(const impmem__terms *t, uint32_t item, uint64_t *left, uint64_t *out)
 {
-    uint64_t cost, asked = t->demand_bytes[demand];
+    uint64_t cost, asked = t->item[item].bytes;
     uint64_t most = *left - *left % t->granule_bytes;
     uint64_t grant = asked < most ? asked : most;
     impmem_status st = impmem_align_up(&cost, grant, t->granule_bytes);
@@ -89,10 +96,9 @@ static impmem_status grant_optional(const impmem__terms *t, sums *s, uint64_t le
     uint64_t pinned_left = t->budget_bytes[IMPMEM_ACCOUNT_PINNED] - s->pinned;
     impmem_status st = IMPMEM_OK;
     left -= left % t->granule_bytes;
-    for (uint32_t i = 0; i < t->in->n_demands && !st; i++) {
-        const impmem_demand *demand = &t->in->demand[i];
-        if (!impmem__demand_optional(demand)) continue;
-        impmem__part part = impmem__demand_part(demand);
+    for (uint32_t i = 0; i < t->n_items && !st; i++) {
+        if (!impmem__optional(&t->item[i])) continue;
+        const impmem__part part = t->item[i].part;
         st = part == IMPMEM__PART_PINNED ? grant_pinned(t, i, &pinned_left, &d->grant_bytes[i])
                                          : grant_arena(t, i, &s->part[part], &left, &d->grant_bytes[i]);
     }
@@ -101,24 +107,66 @@ static impmem_status grant_optional(const impmem__terms *t, sums *s, uint64_t le
 
 static void grant_floor(const impmem__terms *t, impmem__decision *d)
 {
-    for (uint32_t i = 0; i < t->in->n_demands; i++)
-        d->grant_bytes[i] = impmem__demand_optional(&t->in->demand[i]) ? 0 : t->demand_bytes[i];
+    for (uint32_t i = 0; i < t->n_items; i++) d->grant_bytes[i] = impmem__optional(&t->item[i]) ? 0 : t->item[i].bytes;
     for (uint32_t g = 0; g < t->n_groups; g++) d->blocks[g] = t->floor_blocks[g];
+}
+
+/* The most blocks of the group, up to its demand, that `left` bytes hold with all that lies beside them. */
+static uint64_t most_blocks(const impmem__terms *t, uint32_t g, uint64_t left)
+{
+    uint64_t low = 0, high = t->group[g].blocks_demanded, bytes;
+    const uint64_t alone = (left - left % t->granule_bytes) / t->group[g].stride_bytes;
+    if (alone < high) high = alone;
+    while (low < high) {
+        const uint64_t middle = low + (high - low + 1) / 2;
+        /* Without sides the first guess is the answer. */
+        const uint64_t guess = low == 0 && t->n_sides == 0 ? high : middle;
+        if (!impmem__group_bytes(t, g, guess, &bytes) && bytes <= left) low = guess;
+        else high = guess - 1;
+    }
+    return low;
+}
+
+/* Blocks of group g when n typical sequences have room, the floor too. */
+static uint64_t typical_blocks(const impmem__terms *t, uint32_t g, uint64_t n)
+{
+    uint64_t blocks = n * t->typical_blocks[g] + t->group[g].reserved_blocks; /* factors of 32 bits */
+    if (blocks > t->group[g].blocks_demanded) blocks = t->group[g].blocks_demanded;
+    return impmem__larger(blocks, t->floor_blocks[g]);
+}
+
+static bool typical_fits(const impmem__terms *t, uint64_t n, uint64_t left)
+{
+    for (uint32_t g = 0; g < t->n_groups; g++) {
+        uint64_t bytes;
+        if (impmem__group_bytes(t, g, typical_blocks(t, g, n), &bytes) || impmem_sub(&left, left, bytes)) return false;
+    }
+    return true;
+}
+
+/* Pools of unlike groups in step: as many typical sequences in each as fit in all. */
+static void share_typical(const impmem__terms *t, uint64_t left, impmem__decision *d)
+{
+    uint64_t low = 0, high = t->load.batch;
+    while (low < high) {
+        const uint64_t middle = low + (high - low + 1) / 2;
+        if (typical_fits(t, middle, left)) low = middle;
+        else high = middle - 1;
+    }
+    for (uint32_t g = 0; g < t->n_groups; g++) d->blocks[g] = typical_blocks(t, g, low);
 }
 
 /* The full group's blocks when `left` bytes are there for all of KV; windows have theirs first. */
 static impmem_status give_kv(const impmem__terms *t, uint64_t left, impmem__decision *d)
 {
+    if (t->in->n_must_fit > 0) share_typical(t, left, d);
     for (uint32_t g = t->n_groups; g-- > 0;) {
-        const impmem_kv_group *group = &t->group[g];
-        if (group->window_tokens == 0) {
-            left -= left % t->granule_bytes;
-            uint64_t blocks = left / group->stride_bytes;
-            d->blocks[g] = blocks < group->blocks_demanded ? blocks : group->blocks_demanded;
+        if (t->group[g].window_tokens == 0) {
+            d->blocks[g] = most_blocks(t, g, left);
             continue;
         }
         uint64_t bytes;
-        impmem_status st = impmem__kv_region_bytes(d->blocks[g], group->stride_bytes, t->granule_bytes, &bytes);
+        impmem_status st = impmem__group_bytes(t, g, d->blocks[g], &bytes);
         if (!st) st = impmem_sub(&left, left, bytes);
         if (st) return st;
     }
@@ -132,7 +180,8 @@ static impmem_status decide_device(const impmem__terms *t, impmem__decision *d)
     uint64_t fixed = 0, steady = 0, peak;
     impmem_status st = sum_mandatory(t, &s);
     if (!st) st = fixed_bytes(t, &s, &fixed);
-    if (!st) st = impmem_add(&steady, fixed, s.kv_floor);
+    if (!st) st = impmem_add(&steady, fixed, s.state);
+    if (!st) st = impmem_add(&steady, steady, s.kv_floor);
     peak = fixed;
     if (!st) st = add_rounded(&peak, s.part[IMPMEM__PART_TRANSIENT], t->granule_bytes);
     if (st) return st;
@@ -149,7 +198,7 @@ static impmem_status decide_device(const impmem__terms *t, impmem__decision *d)
     }
     st = grant_optional(t, &s, budget - d->requested_bytes, d);
     if (!st) st = fixed_bytes(t, &s, &fixed);
-    if (!st) st = give_kv(t, budget - fixed, d);
+    if (!st) st = give_kv(t, budget - fixed - s.state, d);
     d->fits = !st;
     return st;
 }
@@ -226,13 +275,20 @@ impmem_status impmem__plan_decide(const impmem__terms *terms, impmem__decision *
     return out->fits ? decide_host(terms, out, scratch, why) : IMPMEM_OK;
 }
 
-/* Device bytes of that many sequences in every group. */
+/* Whether pools of that many sequences take no more than `left`. */
 static bool sequences_fit(const impmem__terms *t, uint64_t sequences, uint64_t left)
 {
+    uint64_t count, bytes;
     for (uint32_t g = 0; g < t->n_groups; g++) {
-        uint64_t blocks, bytes;
-        if (impmem_mul(&blocks, sequences, t->group[g].blocks_per_sequence) ||
-            impmem__kv_region_bytes(blocks, t->group[g].stride_bytes, t->granule_bytes, &bytes) ||
+        if (impmem_mul(&count, sequences, t->group[g].blocks_per_sequence) ||
+            impmem_add(&count, count, t->group[g].reserved_blocks) || impmem__group_bytes(t, g, count, &bytes) ||
+            impmem_sub(&left, left, bytes))
+            return false;
+    }
+    for (uint32_t i = 0; i < t->n_states; i++) {
+        const impmem__state *state = &t->state[i];
+        if (impmem_mul(&count, sequences, state->per_sequence) || impmem_add(&count, count, state->extra) ||
+            impmem__kv_region_bytes(count, state->pool.stride_bytes, t->granule_bytes, &bytes) ||
             impmem_sub(&left, left, bytes))
             return false;
     }

@@ -94,20 +94,19 @@ static void close_region(emitter *e, impmem_plan_region *region, uint64_t used, 
     if (e->text) impmem__plan_text_line(line, rounding_name, "up to the region's granule");
 }
 
-static impmem_line *add_demand(emitter *e, uint32_t i, uint32_t region, uint64_t bytes)
+static impmem_line *add_item(emitter *e, uint32_t i, uint32_t region, uint64_t bytes)
 {
-    const impmem_demand *d = &e->terms->in->demand[i];
-    impmem__part part = impmem__demand_part(d);
-    bool dropped = impmem__demand_optional(d) && bytes == 0;
-    impmem_line *line = add_line(e, &(impmem_line){.id = d->id,
-                                                   .tier = d->tier,
-                                                   .account = account_of_part(part),
-                                                   .tag = tag_of_part(part),
-                                                   .flags = d->flags | (dropped ? IMPMEM_LINE_DROPPED : 0u),
+    const impmem__item *item = &e->terms->item[i];
+    bool dropped = impmem__optional(item) && bytes == 0;
+    impmem_line *line = add_line(e, &(impmem_line){.id = item->id,
+                                                   .tier = item->tier,
+                                                   .account = account_of_part(item->part),
+                                                   .tag = tag_of_part(item->part),
+                                                   .flags = item->flags | (dropped ? IMPMEM_LINE_DROPPED : 0u),
                                                    .region = region,
                                                    .bytes = bytes,
-                                                   .demand_bytes = e->terms->demand_bytes[i]});
-    if (e->text) impmem__plan_text_line(line, d->name, d->how);
+                                                   .demand_bytes = item->bytes});
+    if (e->text) impmem__plan_text_item(e->terms, item, line);
     return line;
 }
 
@@ -129,17 +128,16 @@ static void emit_charge(emitter *e, impmem_line_id id, impmem_tag tag, uint64_t 
 /* Lines without a region: charges and staging. */
 static void emit_regionless(emitter *e, impmem__part part)
 {
-    for (uint32_t i = 0; i < e->terms->in->n_demands; i++)
-        if (impmem__demand_part(&e->terms->in->demand[i]) == part && e->decision->grant_bytes[i] > 0)
-            add_demand(e, i, UINT32_MAX, e->decision->grant_bytes[i]);
+    for (uint32_t i = 0; i < e->terms->n_items; i++)
+        if (e->terms->item[i].part == part && e->decision->grant_bytes[i] > 0)
+            add_item(e, i, UINT32_MAX, e->decision->grant_bytes[i]);
 }
 
 static void emit_dropped(emitter *e)
 {
-    for (uint32_t i = 0; i < e->terms->in->n_demands; i++)
-        if (impmem__demand_optional(&e->terms->in->demand[i]) && e->decision->grant_bytes[i] == 0 &&
-            e->terms->demand_bytes[i] > 0)
-            add_demand(e, i, UINT32_MAX, 0);
+    for (uint32_t i = 0; i < e->terms->n_items; i++)
+        if (impmem__optional(&e->terms->item[i]) && e->decision->grant_bytes[i] == 0 && e->terms->item[i].bytes > 0)
+            add_item(e, i, UINT32_MAX, 0);
 }
 
 /* A region that several lines share. */
@@ -164,15 +162,15 @@ static void emit_shared(emitter *e, impmem__part part)
         used = t->weight_bytes;
         n = 1;
     }
-    for (uint32_t i = 0; i < t->in->n_demands; i++) {
+    for (uint32_t i = 0; i < t->n_items; i++) {
         uint64_t bytes = e->decision->grant_bytes[i];
-        if (bytes == 0 || impmem__demand_part(&t->in->demand[i]) != part) continue;
+        if (bytes == 0 || t->item[i].part != part) continue;
         if (!region) {
             region = add_region(e, tier_of_part(part), IMPMEM_ACCOUNT_DEVICE, tag_of_part(part));
             region->transient = part == IMPMEM__PART_TRANSIENT;
         }
-        add_demand(e, i, index, bytes);
-        last = t->in->demand[i].id;
+        add_item(e, i, index, bytes);
+        last = t->item[i].id;
         if (!e->status) e->status = impmem_add(&used, used, bytes);
         n++;
     }
@@ -224,17 +222,80 @@ static void emit_group(emitter *e, uint32_t g)
     if (growable) emit_growable(e, region, group->blocks, stride);
 }
 
+/* A region of its own that one line holds, beside its rounding. */
+static uint32_t emit_single(emitter *e, const impmem_line *head, const char *rounding_name, impmem_line **out_line)
+{
+    const uint32_t index = e->plan->n_regions;
+    impmem_plan_region *region = add_region(e, head->tier, head->account, head->tag);
+    region->line = head->id;
+    impmem_line line = *head;
+    line.region = index;
+    *out_line = add_line(e, &line);
+    close_region(e, region, head->bytes, rounding_name);
+    return index;
+}
+
+/* What lies beside a group's blocks is there whole, also where the blocks grow. */
+static void emit_sides(emitter *e, uint32_t g)
+{
+    const impmem__terms *t = e->terms;
+    for (uint32_t i = 0; i < t->n_sides; i++) {
+        if (t->side[i].group != g) continue;
+        impmem_kv_side *side = &e->plan->kv_side[e->plan->n_kv_sides++];
+        *side = t->side[i];
+        side->line = IMPMEM_LINE_KV_SIDE + i;
+        uint64_t bytes = 0, wanted = 0;
+        if (!e->status) e->status = impmem_mul(&bytes, e->decision->blocks[g], side->stride_bytes);
+        if (impmem_mul(&wanted, t->group[g].blocks_demanded, side->stride_bytes)) wanted = UINT64_MAX;
+        impmem_line *line;
+        side->region = emit_single(
+            e,
+            &(impmem_line){.id = side->line,
+                           .tier = IMPMEM_TIER_POOL,
+                           .account = IMPMEM_ACCOUNT_DEVICE,
+                           .tag = t->group[g].window_tokens ? IMPMEM_TAG_WINDOW_BLOCKS : IMPMEM_TAG_KV_BLOCKS,
+                           .bytes = bytes,
+                           .demand_bytes = impmem__larger(wanted, bytes)},
+            "rounding beside KV cache", &line);
+        if (e->text) impmem__plan_text_side(t, side, e->decision->blocks[g], line);
+    }
+}
+
+static void emit_states(emitter *e)
+{
+    static const impmem_tag tag[] = {IMPMEM_TAG_OTHER,          IMPMEM_TAG_RECURRENT_STATE, IMPMEM_TAG_RECURRENT_STATE,
+                                     IMPMEM_TAG_SNAPSHOTS,      IMPMEM_TAG_KV_BLOCKS,       IMPMEM_TAG_RESIDUAL_RING,
+                                     IMPMEM_TAG_RECURRENT_STATE};
+    const impmem__terms *t = e->terms;
+    for (uint32_t i = 0; i < t->n_states; i++) {
+        impmem_state_pool *pool = &e->plan->state_pool[e->plan->n_state_pools++];
+        *pool = t->state[i].pool;
+        pool->line = IMPMEM_LINE_STATE + i;
+        uint64_t bytes = 0;
+        if (!e->status) e->status = impmem_mul(&bytes, pool->slots, pool->stride_bytes);
+        impmem_line *line;
+        pool->region = emit_single(e,
+                                   &(impmem_line){.id = pool->line,
+                                                  .tier = IMPMEM_TIER_POOL,
+                                                  .account = IMPMEM_ACCOUNT_DEVICE,
+                                                  .tag = tag[pool->kind],
+                                                  .bytes = bytes},
+                                   "rounding of state", &line);
+        if (e->text) impmem__plan_text_state(pool, line);
+    }
+}
+
 /* One owner a pinned region: its rounding is part of its line. */
 static void emit_pinned(emitter *e)
 {
-    for (uint32_t i = 0; i < e->terms->in->n_demands; i++) {
+    for (uint32_t i = 0; i < e->terms->n_items; i++) {
         uint64_t bytes = e->decision->grant_bytes[i];
-        if (bytes == 0 || impmem__demand_part(&e->terms->in->demand[i]) != IMPMEM__PART_PINNED) continue;
+        if (bytes == 0 || e->terms->item[i].part != IMPMEM__PART_PINNED) continue;
         if (!e->status) e->status = impmem_align_up(&bytes, bytes, e->terms->granule_bytes);
         uint32_t index = e->plan->n_regions;
         impmem_plan_region *region = add_region(e, IMPMEM_TIER_PINNED, IMPMEM_ACCOUNT_PINNED, IMPMEM_TAG_HOST_PINNED);
-        region->line = e->terms->in->demand[i].id;
-        impmem_line *line = add_demand(e, i, index, bytes);
+        region->line = e->terms->item[i].id;
+        impmem_line *line = add_item(e, i, index, bytes);
         if (line->demand_bytes < bytes) line->demand_bytes = bytes;
         close_region(e, region, bytes, "");
     }
@@ -264,13 +325,14 @@ static void summarise(emitter *e)
     p->load_peak_bytes = peak;
     p->sequences_at_max = p->max_batch;
     for (uint32_t g = 0; g < p->n_kv_groups; g++) {
-        uint64_t fit = p->kv_group[g].blocks / p->kv_group[g].blocks_per_sequence;
+        uint64_t fit = (p->kv_group[g].blocks - p->kv_group[g].reserved_blocks) / p->kv_group[g].blocks_per_sequence;
         if (g == 0 || fit < p->sequences_at_max) p->sequences_at_max = fit;
     }
     if (p->n_kv_groups == 0) return;
     if (p->kv_group[0].window_tokens == 0) {
-        p->kv_tokens = p->kv_group[0].blocks * p->block_tokens;
-        p->promised_kv_tokens = e->terms->floor_blocks[0] * p->block_tokens;
+        const uint64_t reserved = p->kv_group[0].reserved_blocks;
+        p->kv_tokens = (p->kv_group[0].blocks - reserved) * p->block_tokens;
+        p->promised_kv_tokens = (e->terms->floor_blocks[0] - reserved) * p->block_tokens;
     } else {
         /* Windows alone bound no length: what the sequences may hold. */
         p->kv_tokens = p->sequences_at_max * p->max_seq_tokens;
@@ -307,7 +369,11 @@ impmem_status impmem__plan_emit(const impmem__terms *terms, const impmem__decisi
     emit_charge(&e, IMPMEM_LINE_LIBRARY, IMPMEM_TAG_LIBRARY_RESERVE, terms->in->library_reserve_bytes, "library reserve");
     emit_regionless(&e, IMPMEM__PART_CHARGE);
     for (uint32_t part = 0; part < IMPMEM__N_SHARED_PARTS; part++) emit_shared(&e, (impmem__part)part);
-    for (uint32_t g = 0; g < terms->n_groups; g++) emit_group(&e, g);
+    for (uint32_t g = 0; g < terms->n_groups; g++) {
+        emit_group(&e, g);
+        emit_sides(&e, g);
+    }
+    emit_states(&e);
     emit_pinned(&e);
     emit_regionless(&e, IMPMEM__PART_STAGING);
     emit_dropped(&e);

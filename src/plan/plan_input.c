@@ -11,6 +11,8 @@
 #define DEFAULT_CHUNK_BYTES (64 * IMPMEM_MIB)
 #define DEFAULT_JOURNAL_RECORDS 4096u
 
+static const impmem_plan_features no_features = IMPMEM_PLAN_FEATURES_INIT;
+
 impmem__part impmem__demand_part(const impmem_demand *demand)
 {
     switch (demand->tier) {
@@ -80,15 +82,41 @@ static impmem_status resolve_demands(impmem__terms *terms, impmem_error *why)
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "demand", "%u demands were announced and none given",
                                  in->n_demands);
     for (uint32_t i = 0; i < in->n_demands; i++) {
+        const impmem_demand *d = &in->demand[i];
         const char *fault = demand_fault(in, i);
         if (fault) {
-            impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, "demand", "demand %u (id %u): %s", i, in->demand[i].id, fault);
-            impmem__error_line(why, in->demand[i].id);
+            impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, "demand", "demand %u (id %u): %s", i, d->id, fault);
+            impmem__error_line(why, d->id);
             return IMPMEM_ERR_BAD_VALUE;
         }
-        impmem_status st = size_demand(terms, &in->demand[i], &terms->demand_bytes[i], why);
+        impmem__item *item = &terms->item[terms->n_items++];
+        item->id = d->id;
+        item->part = impmem__demand_part(d);
+        item->tier = d->tier;
+        item->flags = d->flags;
+        item->demand = d;
+        impmem_status st = size_demand(terms, d, &item->bytes, why);
         if (st) return st;
     }
+    return IMPMEM_OK;
+}
+
+static impmem_status check_batches(const impmem__terms *t, impmem_error *why)
+{
+    const impmem_plan_input *in = t->in;
+    if (in->n_must_fit > IMPMEM_PLAN_MAX_BATCHES) return bad(why, "n_must_fit", in->n_must_fit, "at most 16");
+    if (in->n_must_fit > 0 && !in->must_fit)
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "must_fit", "%u batches were announced and none given",
+                                 in->n_must_fit);
+    for (uint32_t i = 0; i < in->n_must_fit; i++) {
+        const impmem_plan_batch *b = &in->must_fit[i];
+        if (b->sequences == 0 || b->tokens == 0 || b->sequences > t->load.batch || b->tokens > t->load.context)
+            return impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, "must_fit",
+                                     "batch %u: %u sequences of %u tokens, expected 1 to max_batch %u of 1 to "
+                                     "max_seq_tokens %u",
+                                     i, b->sequences, b->tokens, t->load.batch, t->load.context);
+    }
+    if (in->typical.tokens > t->load.context) return bad(why, "typical", in->typical.tokens, "at most max_seq_tokens");
     return IMPMEM_OK;
 }
 
@@ -127,7 +155,11 @@ static impmem_status resolve_memory(impmem__terms *t, impmem_error *why)
     t->budget_bytes[IMPMEM_ACCOUNT_DEVICE] = in->budget_bytes;
     t->budget_bytes[IMPMEM_ACCOUNT_PINNED] = in->pinned_budget_bytes ? in->pinned_budget_bytes : UINT64_MAX;
     t->budget_bytes[IMPMEM_ACCOUNT_PAGEABLE] = in->host_budget_bytes ? in->host_budget_bytes : UINT64_MAX;
-    if (impmem_align_up(&t->weight_bytes, in->model->weight_bytes, IMPMEM__LINE_ALIGNMENT))
+    uint64_t weights = in->model->weight_bytes;
+    if (t->features->vision_skipped && !in->model->vision_apart &&
+        impmem_sub(&weights, weights, in->model->vision_weight_bytes))
+        return bad(why, "vision_weight_bytes", in->model->vision_weight_bytes, "a part of weight_bytes");
+    if (impmem_align_up(&t->weight_bytes, weights, IMPMEM__LINE_ALIGNMENT))
         return impmem__error_set(why, IMPMEM_ERR_OVERFLOW, "weight_bytes",
                                  "weight_bytes rounded up to 256 exceeds 64 bits");
     return IMPMEM_OK;
@@ -145,9 +177,18 @@ impmem_status impmem__plan_resolve(const impmem_plan_input *in, impmem__terms *o
     st = impmem_shape_check(in->model, why);
     if (st) return st;
     out->in = in;
+    out->features = in->features ? in->features : &no_features;
+    st = impmem__options_check(out->features->size, out->features->version, sizeof *out->features, 1);
+    if (st)
+        return impmem__error_set(why, st, "features",
+                                 "plan features of %u bytes, version %u: this library knows %zu bytes, version 1",
+                                 out->features->size, out->features->version, sizeof *out->features);
     st = resolve_load(out, why);
+    if (!st) st = check_batches(out, why);
     if (!st) st = resolve_memory(out, why);
+    if (!st) st = impmem__plan_features(out, why);
     if (!st) st = resolve_demands(out, why);
     if (!st) st = impmem__plan_groups(out, why);
+    if (!st) st = impmem__plan_states(out, why);
     return st;
 }

@@ -42,15 +42,11 @@ static impmem_status split_attention(const void *context, const impmem_load *loa
     return st ? st : impmem_add(out, bytes, 256);
 }
 
-/* Pointers, counts and offsets of each expert: 84 bytes an expert, and 11 tables on lines of their own. */
 static impmem_status expert_tables(const void *context, const impmem_load *load, uint64_t *out)
 {
     (void)load;
     const impmem_model_shape *shape = context;
-    uint64_t experts = shape->n_experts;
-    *out = 3 * experts * 8 + 3 * experts * 4 + 4 + (experts + 1) * 8 + 2 * experts * 8 + experts * 4 + 2 * experts * 8 +
-           11 * 256;
-    return IMPMEM_OK;
+    return impmem_size_expert_tables(shape->n_experts, out);
 }
 
 /* One decode step's copy of the executor's buffers, which a captured graph may hold on to. */
@@ -86,7 +82,7 @@ static const reference table[] = {
      "prefill tokens x ceil(longest row / 32) x 72 B", false},
     {IMPMEM_LINE_REFERENCE + 5, IMPMEM_TIER_ENGINE, 0, split_attention, "split attention",
      "max(batch, 8) x heads x min(128, ceil(tokens / 16)) x (2 + head_dim) x 4 B", false},
-    {IMPMEM_LINE_REFERENCE + 6, IMPMEM_TIER_ENGINE, 0, expert_tables, "expert tables", "84 B an expert and 11 tables",
+    {IMPMEM_LINE_REFERENCE + 6, IMPMEM_TIER_ENGINE, 0, expert_tables, "expert tables", "80 B an expert and 11 tables",
      true},
     {IMPMEM_LINE_REFERENCE + 7, IMPMEM_TIER_ENGINE, 2 * IMPMEM_MIB, NULL, "grouped GEMM",
      "1 MiB staging and 1 MiB workspace", true},

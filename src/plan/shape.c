@@ -26,9 +26,23 @@ static impmem_status bad_layer(impmem_error *why, uint32_t layer, const char *fi
                              expected);
 }
 
+static impmem_status check_recurrent(const impmem_layer_shape *layer, uint32_t i, impmem_error *why)
+{
+    if (layer->recurrent == IMPMEM_RECURRENT_NONE) return IMPMEM_OK;
+    if (layer->recurrent > IMPMEM_RECURRENT_SHORT_CONV)
+        return bad_layer(why, i, "recurrent", layer->recurrent, "an impmem_recurrent_kind, 0 to 4");
+    if (layer->conv_kernel == 0) return bad_layer(why, i, "conv_kernel", 0, "at least 1");
+    if (layer->conv_channels == 0) return bad_layer(why, i, "conv_channels", 0, "at least 1");
+    if (layer->recurrent != IMPMEM_RECURRENT_SHORT_CONV && layer->state_elements == 0)
+        return bad_layer(why, i, "state_elements", 0, "at least 1");
+    return IMPMEM_OK;
+}
+
 static impmem_status check_layer(const impmem_model_shape *shape, uint32_t i, impmem_error *why)
 {
     const impmem_layer_shape *layer = &shape->layer[i];
+    impmem_status st = check_recurrent(layer, i, why);
+    if (st) return st;
     switch (layer->kind) {
     case IMPMEM_LAYER_NO_ATTENTION: return IMPMEM_OK;
     case IMPMEM_LAYER_SHARED:
@@ -40,8 +54,9 @@ static impmem_status check_layer(const impmem_model_shape *shape, uint32_t i, im
         return IMPMEM_OK;
     case IMPMEM_LAYER_FULL:
     case IMPMEM_LAYER_WINDOW:
-    case IMPMEM_LAYER_LATENT: break;
-    default: return bad_layer(why, i, "kind", layer->kind, "an impmem_layer_kind, 0 to 4");
+    case IMPMEM_LAYER_LATENT:
+    case IMPMEM_LAYER_CROSS: break;
+    default: return bad_layer(why, i, "kind", layer->kind, "an impmem_layer_kind, 0 to 5");
     }
     if (layer->kv_heads == 0) return bad_layer(why, i, "kv_heads", 0, "at least 1");
     if (layer->k_dim == 0) return bad_layer(why, i, "k_dim", 0, "at least 1");
@@ -51,6 +66,10 @@ static impmem_status check_layer(const impmem_model_shape *shape, uint32_t i, im
         return bad_layer(why, i, "v_dim", layer->v_dim, "0: a latent layer stores no V");
     if (layer->kind == IMPMEM_LAYER_WINDOW && layer->window_tokens == 0)
         return bad_layer(why, i, "window_tokens", 0, "at least 1");
+    if (layer->kind == IMPMEM_LAYER_CROSS && layer->cross_tokens == 0)
+        return bad_layer(why, i, "cross_tokens", 0, "at least 1");
+    if (layer->kind == IMPMEM_LAYER_CROSS && layer->index_dim > 0)
+        return bad_layer(why, i, "index_dim", layer->index_dim, "0: cross-attention keeps no tokens of the context");
     return IMPMEM_OK;
 }
 
@@ -73,6 +92,9 @@ impmem_status impmem_shape_check(const impmem_model_shape *shape, impmem_error *
         return impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, "experts_per_token",
                                  "experts_per_token is %u, expected at most n_experts, %u", shape->experts_per_token,
                                  shape->n_experts);
+    if (shape->draft_layers > IMPMEM_MAX_LAYERS)
+        return impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, "draft_layers", "draft_layers is %u, expected at most %u",
+                                 shape->draft_layers, IMPMEM_MAX_LAYERS);
     for (uint32_t i = 0; i < shape->n_layers; i++) {
         st = check_layer(shape, i, why);
         if (st) return st;

@@ -18,8 +18,9 @@ impmem_status impmem_size_kv_block_layer(const impmem_layer_shape *layer, impmem
                                          uint32_t block_tokens, uint64_t *out_bytes)
 {
     if (!layer || !out_bytes) return IMPMEM_ERR_INVALID_ARGUMENT;
-    if (layer->kind > IMPMEM_LAYER_SHARED || block_tokens == 0) return IMPMEM_ERR_BAD_VALUE;
-    if (layer->kind == IMPMEM_LAYER_NO_ATTENTION || layer->kind == IMPMEM_LAYER_SHARED) {
+    if (layer->kind > IMPMEM_LAYER_CROSS || block_tokens == 0) return IMPMEM_ERR_BAD_VALUE;
+    if (layer->kind == IMPMEM_LAYER_NO_ATTENTION || layer->kind == IMPMEM_LAYER_SHARED ||
+        layer->kind == IMPMEM_LAYER_CROSS) {
         *out_bytes = 0;
         return IMPMEM_OK;
     }

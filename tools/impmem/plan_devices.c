@@ -63,7 +63,6 @@ impmem_status plan_devices_stage(plan_devices *devices, const impmem_plan *plan,
                                                &devices->staging[devices->n_staging], why);
         if (st) return st;
         devices->n_staging++;
-        devices->n_staged++;
     }
     return IMPMEM_OK;
 }

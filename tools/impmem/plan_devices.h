@@ -21,7 +21,6 @@ typedef struct plan_devices {
     uint64_t ledger_bytes; /* pageable bytes of the ledger's own tables */
     impmem_staging *staging[IMPMEM_PLAN_MAX_LINES];
     uint32_t n_staging; /* open now */
-    uint32_t n_staged;  /* opened at all */
 } plan_devices;
 
 /* Fills a zeroed *out. The journal's size is the plan's, whatever `options` says. NULL, or the step that failed, with `why`

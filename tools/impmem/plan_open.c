@@ -2,7 +2,6 @@
  */
 #include <string.h>
 
-#include "impmem/control.h"
 #include "impmem/engine.h"
 #include "impmem/journal.h"
 #include "plan_devices.h"
@@ -44,12 +43,12 @@ static void add_record(const impmem_plan *plan, const impmem_journal_record *rec
 }
 
 /* What the journal holds against one line. Lines that live through loading only must have come and gone whole. The host tables
- * are planned as all that are ever made, those of the load included; the objects that hold staged memory are the loader's. */
-static void judge(const impmem_line *line, uint64_t taken, uint64_t given, uint64_t loader_bytes, plan_opening_row *row)
+ * are planned as all that are ever made, those of the load and the objects that hold staged memory included. */
+static void judge(const impmem_line *line, uint64_t taken, uint64_t given, plan_opening_row *row)
 {
     bool passing = (line->flags & IMPMEM_LINE_TRANSIENT) || line->tier == IMPMEM_TIER_STAGING;
     row->journal_bytes = passing ? taken : taken - given;
-    if (line->tier == IMPMEM_TIER_CONTROL) row->journal_bytes = taken - loader_bytes;
+    if (line->tier == IMPMEM_TIER_CONTROL) row->journal_bytes = taken;
     row->equal = row->journal_bytes == line->bytes && (!passing || given == taken);
 }
 
@@ -57,10 +56,6 @@ static bool compare(const impmem_plan *plan, const opened *o, plan_opening *out)
 {
     const impmem_ledger *ledger = o->devices.ledger;
     if (impmem_ledger_journal_dropped(ledger) > 0) return stop_at(out, "reading the whole journal");
-    uint64_t loader_bytes = 0;
-    out->why.status = impmem_control_staging_bytes(&loader_bytes);
-    if (out->why.status) return stop_at(out, "sizing the loader's objects");
-    loader_bytes *= o->devices.n_staged;
     journal_sum sum;
     memset(&sum, 0, sizeof sum);
     for (uint64_t i = impmem_ledger_journal_first(ledger); i < impmem_ledger_journal_end(ledger); i++) {
@@ -71,7 +66,7 @@ static bool compare(const impmem_plan *plan, const opened *o, plan_opening *out)
     }
     out->unplanned_bytes = sum.unplanned;
     for (uint32_t i = 0; i < plan->n_lines; i++) {
-        judge(&plan->line[i], sum.taken[i], sum.given[i], loader_bytes, &out->row[i]);
+        judge(&plan->line[i], sum.taken[i], sum.given[i], &out->row[i]);
         out->n_equal += out->row[i].equal;
     }
     out->compared = true;

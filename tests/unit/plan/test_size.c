@@ -131,7 +131,7 @@ static void a_kv_block_refuses_what_it_cannot_mean(void **state)
                      IMPMEM_ERR_INVALID_ARGUMENT);
     assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 16, NULL),
                      IMPMEM_ERR_INVALID_ARGUMENT);
-    layer.kind = 5;
+    layer.kind = 6;
     assert_int_equal(impmem_size_kv_block_layer(&layer, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_F16, 16, &bytes),
                      IMPMEM_ERR_BAD_VALUE);
     layer = (impmem_layer_shape){
@@ -192,7 +192,7 @@ static void a_mostly_windowed_model_takes_a_tenth(void **state)
                                  .k_dim = 256,
                                  .v_dim = 256,
                                  .window_tokens = 1024},
-                       full = {IMPMEM_LAYER_FULL, 4, 512, 512, 0, 0};
+                       full = {.kind = IMPMEM_LAYER_FULL, .kv_heads = 4, .k_dim = 512, .v_dim = 512};
     uint64_t window_block = 50 * block(window, IMPMEM_DTYPE_BF16, IMPMEM_DTYPE_BF16, 16);
     uint64_t full_bytes = 10 * block(full, IMPMEM_DTYPE_BF16, IMPMEM_DTYPE_BF16, 16) * per_sequence(131072, 16, 0, 0);
     uint64_t window_bytes = window_block * per_sequence(131072, 16, 1024, 0);
@@ -261,7 +261,7 @@ static void a_shape_that_contradicts_itself_is_refused_by_field(void **state)
     check_refused(s, "n_layers");
     s->n_layers = IMPMEM_MAX_LAYERS + 1;
     check_refused(s, "n_layers");
-    s->layer[3].kind = 5;
+    s->layer[3].kind = 6;
     check_refused(s, "layer[3].kind");
     s->layer[3].kv_heads = 0;
     check_refused(s, "layer[3].kv_heads");
