@@ -71,6 +71,7 @@ static uint64_t tensor(impmem__profiling *p, uint32_t layer, const char *side, i
         impmem__profile_fail_layer(p, st, layer,
                                    "layer %u: a row of %llu elements of %s can't be held as %s, expected whole blocks",
                                    layer, (unsigned long long)elements, side, impmem_dtype_name(dtype));
+    else if (st) impmem__profile_fail(p, IMPMEM_ERR_OVERFLOW, "args", "layer %u: a row of %s exceeds 64 bits", layer, side);
     uint64_t bytes = impmem__profile_mul(p, row, cells);
     bool quantised = impmem_dtype_row_bytes(dtype, 1, &pad) != IMPMEM_OK;
     if (quantised && elements % ROW_PAD != 0 && !p->status &&

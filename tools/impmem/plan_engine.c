@@ -114,7 +114,11 @@ static void print_value(const impmem_engine_profile_line *line)
 {
     char mib[32];
     switch ((impmem_engine_unit)line->unit) {
-    case IMPMEM_ENGINE_UNIT_BYTES: printf("%14s", impmem_format_mib(line->value, mib, sizeof mib)); return;
+    case IMPMEM_ENGINE_UNIT_BYTES:
+        /* A page of a few KiB would show as 0.1 MiB. */
+        if (line->value < IMPMEM_MIB) printf("%12" PRIu64 " B", line->value);
+        else printf("%14s", impmem_format_mib(line->value, mib, sizeof mib));
+        return;
     case IMPMEM_ENGINE_UNIT_MILLIONTHS: printf("%14.4f", (double)line->value / 1e6); return;
     case IMPMEM_ENGINE_UNIT_TOKENS:
     case IMPMEM_ENGINE_UNIT_CELLS:
