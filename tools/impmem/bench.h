@@ -61,6 +61,7 @@ uint64_t bench_random(uint64_t *state); /* xorshift64; the state may not be 0 */
 void bench_peers(const bench_run *run);
 void bench_tiers(const bench_run *run);  /* arena, scratch */
 void bench_blocks(const bench_run *run); /* block pools of several sizes */
+void bench_kv(const bench_run *run);     /* append, lookup, evict, statistics */
 void bench_plans(const bench_run *run);
 
 /* Nanoseconds of two dependent reads from a table of `bytes`, one node a cache line, in an order that no prefetcher knows; the

@@ -90,6 +90,7 @@ static void run_all(const bench_run *run)
     bench_peers(run);
     bench_tiers(run);
     bench_blocks(run);
+    bench_kv(run);
     bench_plans(run);
 }
 
