@@ -110,7 +110,10 @@ static impmem_status read_facts(impmem_cuda_device *device, impmem_error *why)
     if (!code) code = impmem__ask(d, device_name, f->name, (int)sizeof f->name, device->ordinal);
     if (!code) code = impmem__ask(d, device_identity, device->identity, device->ordinal);
     if (!code) code = impmem__ask(d, device_total, &f->total_bytes, device->ordinal);
-    if (code) return impmem__code_error(why, code, IMPMEM_ERR_DRIVER, "reading the device's facts");
+    if (code) {
+        impmem__swallow(device);
+        return impmem__code_error(why, code, IMPMEM_ERR_DRIVER, "reading the device's facts");
+    }
     f->driver_version = driver_version;
     f->runtime_version = runtime_version;
     f->name[sizeof f->name - 1] = '\0';

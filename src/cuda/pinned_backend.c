@@ -24,27 +24,31 @@ static int allocate_here(pinned_backend *p, uint64_t bytes, void **out_base)
     return code;
 }
 
-/* Reserve, create, map, grant: what was done is undone from the step that failed. The mapping keeps the chunk alive. */
+/* Reserve, create, map, grant, and let the handle go: from there on the mapping alone keeps the memory, and unmapping frees it. What
+ * was done before a step that failed is undone. */
 static int allocate_on_node(pinned_backend *p, uint64_t bytes, uint64_t alignment, void **out_base)
 {
     impmem__driver *d = &p->device->driver;
     const impmem__chunk_place place = {p->device->ordinal, p->numa_node, 0};
     void *base = NULL;
     uint64_t chunk = 0;
-    int ignored = 0;
+    bool created = false, mapped = false;
     int code = impmem__ask(d, address_reserve, &base, bytes, alignment > p->granule ? alignment : p->granule);
     if (code) return code;
     code = impmem__ask(d, chunk_create, &chunk, bytes, &place);
+    created = !code;
+    if (!code) code = impmem__ask(d, chunk_map, base, bytes, chunk);
+    mapped = !code;
+    if (!code) code = impmem__ask(d, set_access, base, bytes, &p->device->ordinal, 1, p->numa_node);
+    if (!code) code = impmem__ask(d, chunk_release, chunk);
     if (!code) {
-        code = impmem__ask(d, chunk_map, base, bytes, chunk);
-        if (!code) {
-            code = impmem__ask(d, set_access, base, bytes, &p->device->ordinal, 1, p->numa_node);
-            if (code) ignored |= impmem__ask(d, chunk_unmap, base, bytes);
-        }
-        ignored |= impmem__ask(d, chunk_release, chunk);
+        *out_base = base;
+        return code;
     }
-    if (code) ignored |= impmem__ask(d, address_free, base, bytes);
-    else *out_base = base;
+    int ignored = 0;
+    if (mapped) ignored |= impmem__ask(d, chunk_unmap, base, bytes);
+    if (created) ignored |= impmem__ask(d, chunk_release, chunk);
+    ignored |= impmem__ask(d, address_free, base, bytes);
     (void)ignored;
     return code;
 }
