@@ -12,6 +12,7 @@
 #include "impmem/control.h"
 #include "impmem/dtype.h"
 #include "impmem/engine.h"
+#include "impmem/engine_profile.h"
 #include "impmem/explain.h"
 #include "impmem/fake.h"
 #include "impmem/features.h"

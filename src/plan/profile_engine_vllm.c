@@ -257,7 +257,7 @@ void impmem__profile_vllm(impmem__profiling *p)
     if (p->status) return;
     size_groups(p, &g);
     if (p->status) return;
-    impmem__profile_line(p, "kv_heads_per_rank", IMPMEM_ENGINE_UNIT_COUNT, 0, g.rank_heads, "max(1, KV heads / tp %u)",
+    impmem__profile_line(p, "kv_heads_per_rank", IMPMEM_ENGINE_UNIT_COUNT, 0, g.rank_heads, "max(1, KV heads / tp %u) of the last attention layer",
                          p->args.tp);
     page_lines(p, &g);
     pool_lines(p, &g);
