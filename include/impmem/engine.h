@@ -45,11 +45,12 @@ typedef struct impmem_engine_backends {
 IMPMEM_NODISCARD impmem_status impmem_engine_open(impmem_ledger *ledger, const impmem_plan *plan,
                                                   const impmem_engine_backends *backends, impmem_engine **out, impmem_error *why);
 /* Loading -> Planning. Releases the transient arena (its spans go stale), opens KV if it waited. On failure the engine is still
- * Loading and whole, except that the transient arena is gone. */
+ * Loading and whole, except that the transient arena is gone; CAPTURING leaves that one too. */
 IMPMEM_NODISCARD impmem_status impmem_engine_end_loading(impmem_engine *engine, impmem_error *why);
 /* -> Serving; ends loading first when still Loading. */
 IMPMEM_NODISCARD impmem_status impmem_engine_begin_serving(impmem_engine *engine, impmem_error *why);
-/* NULL is fine. LIVE_HOLDERS while sequences live or scratch marks are open: nothing is closed. Cached blocks are dropped. */
+/* NULL is fine. LIVE_HOLDERS while sequences live or scratch marks are open, CAPTURING: nothing is closed. Cached blocks are
+ * dropped. When a backend can't give something back, its status: call again, what is left is closed then. */
 IMPMEM_NODISCARD impmem_status impmem_engine_close(impmem_engine **engine, impmem_error *why);
 
 IMPMEM_NODISCARD impmem_status impmem_engine_take_model(impmem_engine *engine, impmem_line_id line, uint64_t bytes,

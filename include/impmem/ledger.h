@@ -106,7 +106,8 @@ IMPMEM_NODISCARD impmem_status impmem_ledger_capture_end(impmem_ledger *ledger);
 
 /* ---- charges: bytes that are spoken for but that nobody here acquires -------------------------------------------- */
 
-/* Adds to the line's account. BUDGET_EXCEEDED, UNPLANNED (no such line), OVERFLOW; nothing changes on failure. */
+/* Adds to the line's account. BUDGET_EXCEEDED, UNPLANNED (no such line), OVERFLOW; on failure nothing changed but the
+ * REFUSED journal record. To `uncharge` more than is charged is INVALID_ARGUMENT. */
 IMPMEM_NODISCARD impmem_status impmem_ledger_charge(impmem_ledger *ledger, impmem_line_id line, uint64_t bytes,
                                                     impmem_error *why);
 IMPMEM_NODISCARD impmem_status impmem_ledger_uncharge(impmem_ledger *ledger, impmem_line_id line, uint64_t bytes);
@@ -148,7 +149,7 @@ uint64_t impmem_ledger_unplanned_bytes(const impmem_ledger *ledger);
 /* Acquisitions attempted while Serving, refused or not; all tags, and one. */
 uint64_t impmem_ledger_serving_acquisitions(const impmem_ledger *ledger);
 uint64_t impmem_ledger_serving_acquisitions_of(const impmem_ledger *ledger, impmem_tag tag);
-/* Commits inside a planned reservation while Serving: growth as planned, not a violation. */
+/* Commits inside a planned reservation while Serving that achieved something: growth as planned, not a violation. */
 uint64_t impmem_ledger_serving_commits(const impmem_ledger *ledger);
 
 uint64_t impmem_ledger_now_ns(const impmem_ledger *ledger);

@@ -127,10 +127,7 @@ static impmem_status guard_phase_locked(impmem_ledger *ledger, impmem__act act, 
                                         news *told)
 {
     if (act == IMPMEM__ACT_GIVE_BACK || impmem_ledger_phase(ledger) != IMPMEM_PHASE_SERVING) return IMPMEM_OK;
-    if (act == IMPMEM__ACT_GROW) {
-        ledger->serving_commits++;
-        return IMPMEM_OK;
-    }
+    if (act == IMPMEM__ACT_GROW) return IMPMEM_OK;
     told->violation.rule = IMPMEM_ERR_SERVING;
     told->violation.tag = subject.tag;
     told->violation.line = subject.line;

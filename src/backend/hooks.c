@@ -158,6 +158,14 @@ uint32_t impmem__ledger_pool_id(impmem_ledger *ledger)
     return atomic_fetch_add_explicit(&ledger->last_pool_id, 1, memory_order_relaxed) + 1;
 }
 
+bool impmem__ledger_is_capturing(const impmem_ledger *ledger)
+{
+    impmem__lock(ledger);
+    bool capturing = ledger->capture_depth > 0;
+    impmem__unlock(ledger);
+    return capturing;
+}
+
 bool impmem__ledger_has_line(const impmem_ledger *ledger, impmem_line_id line, uint64_t *out_planned_bytes)
 {
     const impmem__ledger_line *known = impmem__find_line(ledger, line);

@@ -111,6 +111,9 @@ void impmem__ledger_staging_remove(impmem_ledger *ledger, impmem__staging_link *
 /* 1, 2, 3 ...: tells apart the pools, stacks and backends of one ledger. */
 uint32_t impmem__ledger_pool_id(impmem_ledger *ledger);
 
+/* A graph is being captured: nothing can be acquired or given back now. */
+bool impmem__ledger_is_capturing(const impmem_ledger *ledger);
+
 /* Is the line in the plan? If so and `out` is not NULL: its planned bytes. */
 bool impmem__ledger_has_line(const impmem_ledger *ledger, impmem_line_id line, uint64_t *out_planned_bytes);
 

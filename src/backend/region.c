@@ -119,6 +119,8 @@ static impmem_status commit_missing(impmem_region *region, span_of_granules g, i
     if (done) {
         impmem__tally_take(ledger, subject, done);
         impmem__journal_append(ledger, IMPMEM_JOURNAL_COMMIT, subject, done, IMPMEM_OK, 0);
+        if (growth_act(region) == IMPMEM__ACT_GROW && impmem_ledger_phase(ledger) == IMPMEM_PHASE_SERVING)
+            ledger->serving_commits++;
     }
     if (st) impmem__journal_append(ledger, IMPMEM_JOURNAL_REFUSED, subject, missing - done, st, 0);
     publish_committed(region, impmem_region_committed_bytes(region) + done);

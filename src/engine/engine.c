@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "backend/hooks.h"
 #include "core/internal.h"
 #include "core/layout.h"
 #include "engine/internal.h"
@@ -151,11 +152,20 @@ impmem_status impmem_engine_open(impmem_ledger *ledger, const impmem_plan *plan,
     return IMPMEM_OK;
 }
 
+/* Giving memory back takes several steps, and none of them is possible now: so not even the first is taken. */
+static impmem_status check_not_capturing(const impmem_engine *engine, impmem_error *why)
+{
+    if (!impmem__ledger_is_capturing(engine->ledger)) return IMPMEM_OK;
+    return impmem__error_set(why, IMPMEM_ERR_CAPTURING, "engine", "a graph is being captured: end that first");
+}
+
 impmem_status impmem_engine_end_loading(impmem_engine *engine, impmem_error *why)
 {
     if (!engine) return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "engine", "no engine");
     if (impmem_ledger_phase(engine->ledger) != IMPMEM_PHASE_LOADING)
         return impmem__error_set(why, IMPMEM_ERR_PHASE_ORDER, "engine", "loading has ended already");
+    impmem_status guard = check_not_capturing(engine, why);
+    if (guard) return guard;
     for (uint32_t r = 0; r < engine->plan.n_regions; r++) {
         if (!impmem__plan_region_is_transient(&engine->plan, r)) continue;
         impmem_status st = impmem__engine_close_region(engine, r, why);
@@ -203,6 +213,7 @@ impmem_status impmem_engine_close(impmem_engine **engine, impmem_error *why)
 {
     if (!engine || !*engine) return IMPMEM_OK;
     impmem_status st = check_idle(*engine, why);
+    if (!st) st = check_not_capturing(*engine, why);
     if (!st) st = close_parts(*engine, why);
     if (!st) *engine = NULL;
     return st;

@@ -148,9 +148,9 @@ impmem_status impmem__engine_close_region(impmem_engine *engine, uint32_t index,
 {
     if (engine->plan.region[index].account == IMPMEM_ACCOUNT_PINNED) {
         impmem_status st = impmem_pinned_close(&engine->pinned[index]);
-        return st ? impmem__error_set(why, st, "pinned", "pinned line %u was closed by somebody else",
-                                      engine->plan.region[index].line)
-                  : IMPMEM_OK;
+        if (!st) return IMPMEM_OK;
+        return impmem__error_set(why, st, "pinned", "pinned line %u: %s", engine->plan.region[index].line,
+                                 st == IMPMEM_ERR_STALE ? "closed by somebody else" : impmem_status_message(st));
     }
     if (!engine->region[index]) return IMPMEM_OK;
     impmem_status st = close_tier(engine, index, why);
