@@ -252,9 +252,6 @@ static void fill_defaults(impmem__profiling *p)
     if (a->pool_bytes && a->pool_units)
         impmem__profile_fail(p, IMPMEM_ERR_BAD_VALUE, "pool", "the pool is told twice, expected its bytes or its %s",
                              vllm ? "blocks" : "tokens");
-    if (p->shape->draft_layers > IMPMEM_MAX_LAYERS)
-        impmem__profile_fail(p, IMPMEM_ERR_BAD_VALUE, "draft_layers", "draft_layers is %u, expected at most %u",
-                             p->shape->draft_layers, IMPMEM_MAX_LAYERS);
     if (!a->n_ctx) a->n_ctx = p->shape->trained_context;
     if (!a->n_ctx)
         impmem__profile_fail(p, IMPMEM_ERR_BAD_VALUE, "n_ctx",
@@ -282,14 +279,9 @@ static void check_layers(impmem__profiling *p)
             impmem__profile_fail_layer(p, IMPMEM_ERR_UNSUPPORTED, i,
                                        "layer %u keeps an indexer's keys, expected none: no rule of %s is known", i,
                                        engine);
-        if (layer->recurrent == IMPMEM_RECURRENT_NONE) continue;
-        if (p->kind == IMPMEM_ENGINE_SGLANG)
+        if (layer->recurrent != IMPMEM_RECURRENT_NONE && p->kind == IMPMEM_ENGINE_SGLANG)
             impmem__profile_fail_layer(p, IMPMEM_ERR_UNSUPPORTED, i,
                                        "layer %u keeps recurrent state, expected none: no rule of %s is known", i, engine);
-        if (layer->conv_kernel == 0 || layer->conv_channels == 0)
-            impmem__profile_fail_layer(p, IMPMEM_ERR_BAD_VALUE, i,
-                                       "layer %u: a convolution of %u over %u channels, expected both above 0", i,
-                                       layer->conv_kernel, layer->conv_channels);
     }
 }
 

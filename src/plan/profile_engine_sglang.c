@@ -16,10 +16,12 @@ void impmem__profile_sglang(impmem__profiling *p)
         layers++;
     }
     uint64_t token = impmem__profile_add(p, k, v);
-    if (!p->status && token == 0)
+    if (p->status) return;
+    if (token == 0) {
         impmem__profile_fail(p, IMPMEM_ERR_UNSUPPORTED, "layers",
                              "no layer keeps KV, expected one: no rule of sglang is known for it");
-    if (p->status) return;
+        return;
+    }
     uint64_t slots = a->pool_units ? a->pool_units : a->pool_bytes ? a->pool_bytes / token : a->n_ctx;
     impmem__profile_line(p, "token_bytes", IMPMEM_ENGINE_UNIT_BYTES, layers, token, "%u layers, %u KV heads a rank, %s",
                          layers, heads, impmem_dtype_name(a->kv_dtype_k));

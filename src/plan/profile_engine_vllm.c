@@ -69,7 +69,7 @@ static uint64_t token_bytes(impmem__profiling *p, uint32_t i)
                                    "layer %u is latent attention, expected none with int8: no rule is known", i);
     uint64_t dims = (uint64_t)layer->k_dim + layer->v_dim;
     uint64_t bytes = impmem__profile_mul(p, dims, impmem__profile_element_bytes(p->args.kv_dtype_k));
-    if (int8) bytes = impmem__profile_add(p, bytes, (layer->v_dim ? 2u : 1u) * INT8_SCALE_BYTES);
+    if (int8) bytes = impmem__profile_add(p, bytes, (layer->v_dim ? UINT64_C(2) : UINT64_C(1)) * INT8_SCALE_BYTES);
     return impmem__profile_mul(p, bytes, heads);
 }
 
@@ -134,20 +134,21 @@ static void size_pages(impmem__profiling *p, paging *g)
     if (p->status) return;
     for (uint32_t i = 0; i < g->n; i++) {
         spec *s = &g->item[i];
-        if (!is_state(s)) s->block_tokens = g->base_tokens * (widest / s->unit_bytes);
+        if (!is_state(s) && s->unit_bytes > 0) s->block_tokens = g->base_tokens * (widest / s->unit_bytes);
     }
 }
 
 static uint64_t div_up(uint64_t a, uint64_t b)
 {
-    return a / b + (a % b != 0);
+    uint64_t quotient = 0;
+    return impmem_div_up(&quotient, a, b) ? 0 : quotient;
 }
 
 /* With unlike specs, as many layers a group as the rarest spec has, or as the commonest where they differ by less than a quarter. */
 static void size_groups(impmem__profiling *p, paging *g)
 {
-    uint64_t least = UINT64_MAX, most = 0;
-    for (uint32_t i = 0; i < g->n; i++) {
+    uint64_t least = g->item[0].n_layers, most = least;
+    for (uint32_t i = 1; i < g->n; i++) {
         uint64_t n = g->item[i].n_layers;
         if (n < least) least = n;
         if (n > most) most = n;
@@ -257,8 +258,8 @@ void impmem__profile_vllm(impmem__profiling *p)
     if (p->status) return;
     size_groups(p, &g);
     if (p->status) return;
-    impmem__profile_line(p, "kv_heads_per_rank", IMPMEM_ENGINE_UNIT_COUNT, 0, g.rank_heads, "max(1, KV heads / tp %u) of the last attention layer",
-                         p->args.tp);
+    impmem__profile_line(p, "kv_heads_per_rank", IMPMEM_ENGINE_UNIT_COUNT, 0, g.rank_heads,
+                         "max(1, KV heads / tp %u) of the last attention layer", p->args.tp);
     page_lines(p, &g);
     pool_lines(p, &g);
     if (!g.recurrent_layers) return;

@@ -167,8 +167,12 @@ int plan_engine(const plan_flags *flags)
         return COMMAND_FILE;
     }
     int code = COMMAND_DONE;
-    if (impmem_engine_profile_predict(q.kind, impmem_model_shape_of(q.model), &q.args, &q.profile, &why))
+    if (impmem_shape_check(impmem_model_shape_of(q.model), &why)) {
+        command_complain("%s: %s: %s", flags->model_path, why.subject, why.message);
+        code = COMMAND_FILE;
+    } else if (impmem_engine_profile_predict(q.kind, impmem_model_shape_of(q.model), &q.args, &q.profile, &why)) {
         code = refuse(&q, &why);
+    }
     impmem_status written = code ? IMPMEM_OK : (flags->json ? print_json : print_text)(&q);
     impmem_model_destroy(q.model);
     if (code) return code;

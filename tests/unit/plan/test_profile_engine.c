@@ -325,7 +325,7 @@ static void a_mamba_layer_keeps_convolution_and_state(void **state)
     predict(IMPMEM_ENGINE_LLAMA_CPP);
     assert_int_equal(value("recurrent_total"), (d_conv - 1 + d_state) * d_inner * 4);
     shape.layer[0].conv_kernel = 0;
-    refused(IMPMEM_ENGINE_LLAMA_CPP, IMPMEM_ERR_BAD_VALUE, "layer[0]", "convolution of 0 over 8192");
+    refused(IMPMEM_ENGINE_LLAMA_CPP, IMPMEM_ERR_BAD_VALUE, "layer[0].conv_kernel", "conv_kernel is 0");
 }
 
 static void layers_without_kv_of_their_own_take_none(void **state)
@@ -541,6 +541,10 @@ static void what_has_no_rule_is_refused(void **state)
     uniform(4, 8, 128);
     shape.layer[2].index_dim = 128;
     refused(IMPMEM_ENGINE_VLLM, IMPMEM_ERR_UNSUPPORTED, "layer[2]", "indexer");
+    uniform(4, 8, 128);
+    shape.layer[3].kind = IMPMEM_LAYER_CROSS;
+    shape.layer[3].cross_tokens = 100;
+    refused(IMPMEM_ENGINE_LLAMA_CPP, IMPMEM_ERR_UNSUPPORTED, "layer[3]", "cross-attention");
     uniform(4, 8, 128);
     for (uint32_t i = 0; i < 4; i++) shape.layer[i].kind = IMPMEM_LAYER_NO_ATTENTION;
     refused(IMPMEM_ENGINE_VLLM, IMPMEM_ERR_UNSUPPORTED, "layers", "no layer keeps KV");
