@@ -84,15 +84,15 @@ static bool has_state(const impmem_model_shape *shape)
 static impmem_status add_recurrent(impmem__terms *t, impmem_error *why)
 {
     const impmem_plan_features *f = t->features;
-    uint64_t bytes;
-    uint32_t layers;
+    uint64_t bytes = 0;
+    uint32_t layers = 0;
     impmem_status st = sum_layers(t, t->in->model, recurrent_bytes, &bytes, &layers, why);
     if (!st) st = add_pool(t, IMPMEM_STATE_RECURRENT, layers, bytes, 1, f->state_spare_slots, why);
     if (st || bytes == 0) return st;
     if (f->draft_tokens > 0 && f->rollback_copies != UINT32_MAX)
         st = add_pool(t, IMPMEM_STATE_ROLLBACK, layers, bytes, f->rollback_copies ? f->rollback_copies : f->draft_tokens, 0,
                       why);
-    uint64_t slot;
+    uint64_t slot = 1;
     if (!st && impmem_align_up(&slot, bytes, f->state_page_rounding ? t->granule_bytes : IMPMEM__LINE_ALIGNMENT))
         st = too_much(why);
     if (!st) st = add_pool(t, IMPMEM_STATE_SNAPSHOT, layers, bytes, 0, f->snapshot_budget_bytes / slot, why);
@@ -103,8 +103,8 @@ impmem_status impmem__plan_states(impmem__terms *t, impmem_error *why)
 {
     const impmem_plan_features *f = t->features;
     const impmem_model_shape *model = t->in->model;
-    uint64_t bytes;
-    uint32_t layers;
+    uint64_t bytes = 0;
+    uint32_t layers = 0;
     impmem_status st = IMPMEM_OK;
     if (has_state(model)) {
         st = add_recurrent(t, why);
