@@ -114,8 +114,8 @@ static inline house_figures house_look(const house *h)
         f.account[a].committed_peak_bytes = 0;
         f.account[a].live_peak_bytes = 0;
     }
-    f.regions = impmem_backend_live_regions(h->fixed) + impmem_backend_live_regions(h->grow) +
-                impmem_backend_live_regions(h->pinned);
+    f.regions = impmem_backend_live_regions(h->fixed) + impmem_backend_live_regions(h->grow);
+    if (h->pinned) f.regions += impmem_backend_live_regions(h->pinned);
     f.held = h->host.held;
     return f;
 }
