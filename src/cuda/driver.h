@@ -147,7 +147,7 @@ struct impmem__driver {
 #undef IMPMEM__DRIVER_FIELD
     _Atomic uint64_t calls[IMPMEM__N_CALLS];    /* made through impmem__ask */
     void (*symbol[IMPMEM__DRIVER_SYMBOLS])(void); /* driver_cuda.c's: entry points of the driver itself */
-    void *library;                                /* driver_cuda.c's: the management library, NULL = not there */
+    void *library;                                /* the filler's own; driver_cuda.c: the management library, NULL = not there */
     char missing[40];                             /* the first function that the driver lacks, "" = none */
 };
 

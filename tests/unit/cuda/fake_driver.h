@@ -463,7 +463,8 @@ static int f_descriptor_close(impmem__driver *d, int descriptor)
 /* ---- work ------------------------------------------------------------------------------------------------------------------------------ */
 
 static int f_stream_create(impmem__driver *d, void **out) { FAKE_ENTER(stream_create, NULL, 0); f->streams++; *out = &f->streams; return 0; }
-static int f_stream_destroy(impmem__driver *d, void *s) { FAKE_ENTER(stream_destroy, s, 0); f->streams--; return 0; }
+/* Destroying takes the object away whatever it returns: a driver that fails here has nothing left to try again. */
+static int f_stream_destroy(impmem__driver *d, void *s) { ((fake_driver *)d->library)->streams--; FAKE_ENTER(stream_destroy, s, 0); return 0; }
 static int f_stream_wait_host(impmem__driver *d, void *s) { FAKE_ENTER(stream_wait_host, s, 0); return 0; }
 static int f_stream_query(impmem__driver *d, void *s)
 {
@@ -513,7 +514,7 @@ static int f_module_load(impmem__driver *d, void **out, const char *image)
     *out = &f->modules;
     return 0;
 }
-static int f_module_unload(impmem__driver *d, void *m) { FAKE_ENTER(module_unload, m, 0); f->modules--; return 0; }
+static int f_module_unload(impmem__driver *d, void *m) { ((fake_driver *)d->library)->modules--; FAKE_ENTER(module_unload, m, 0); return 0; }
 static int f_module_function(impmem__driver *d, void **out, void *m, const char *name)
 {
     FAKE_ENTER(module_function, m, 0);
@@ -535,7 +536,7 @@ static int f_launch(impmem__driver *d, void *function, uint32_t grid, uint32_t b
     return 0;
 }
 static int f_event_create(impmem__driver *d, void **out) { FAKE_ENTER(event_create, NULL, 0); f->events++; *out = calloc(1, 8); return 0; }
-static int f_event_destroy(impmem__driver *d, void *e) { FAKE_ENTER(event_destroy, e, 0); f->events--; free(e); return 0; }
+static int f_event_destroy(impmem__driver *d, void *e) { ((fake_driver *)d->library)->events--; free(e); FAKE_ENTER(event_destroy, NULL, 0); return 0; }
 static int f_event_record(impmem__driver *d, void *e, void *s)
 {
     FAKE_ENTER(event_record, e, 0);
