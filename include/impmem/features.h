@@ -121,6 +121,8 @@ typedef struct impmem_plan_features {
     uint32_t lora_slots;
     uint32_t lora_rank;           /* of every projection of the dense part, two bytes an element */
     uint64_t lora_slot_bytes;     /* 0 = from rank and shape */
+    uint32_t tp_devices;          /* equal devices at hand, for the lever that uses more of them; 0 or 1: this one */
+    uint32_t reserved;            /* 0 */
     uint64_t communication_bytes; /* required when more than one device takes part */
     uint64_t headroom_bytes;      /* on top of everything */
     impmem_weight_cache weight_cache[IMPMEM_MAX_WEIGHT_CACHES];
@@ -130,7 +132,7 @@ typedef struct impmem_plan_features {
     {                                                                                                                      \
         sizeof(impmem_plan_features), 1, 0, 0, 0, 0, 0, 0, IMPMEM_DTYPE_DEFAULT, IMPMEM_DTYPE_DEFAULT,                     \
             IMPMEM_DTYPE_DEFAULT, IMPMEM_CONV_NEEDED, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-            0, 0, 0, 0, 0, 0, 0, 0, 0,                                                                                     \
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,                                                                               \
         {                                                                                                                  \
             {                                                                                                              \
                 IMPMEM_DTYPE_DEFAULT, 0, 0, 0, 0                                                                           \

@@ -248,18 +248,35 @@ typedef enum impmem_lever_kind {
     IMPMEM_LEVER_PREFILL = 4,  /* --prefill-tokens */
     IMPMEM_LEVER_PROMISE = 5,  /* --promised-kv-tokens: let the pool be smaller than batch x context */
     IMPMEM_LEVER_BUDGET = 6,   /* --budget: the smallest that fits */
-    IMPMEM_LEVER_BLOCK = 7     /* --block-size */
+    IMPMEM_LEVER_BLOCK = 7,    /* --block-size */
+    IMPMEM_LEVER_V_DTYPE = 8,  /* --kv-dtype K,V: V alone */
+    IMPMEM_LEVER_K_DTYPE = 9,  /* --kv-dtype K,V: K alone */
+    IMPMEM_LEVER_DRAFT = 10,   /* --no-draft */
+    IMPMEM_LEVER_VISION = 11,  /* --no-vision */
+    IMPMEM_LEVER_TP = 12       /* --tp: over more of the features' tp_devices */
 } impmem_lever_kind;
 
-/* One change that was planned again and fits: the smallest of its kind. Never one that is in force already. */
+/* A change that was planned again and fits: the smallest of its kind, never one that is in force already. Optional lines are
+ * none: they give way by themselves. Where no single change is enough but a larger budget, two together, of which the second is
+ * the smallest; where no two are, the failure says what conflicts. */
 typedef struct impmem_lever {
     impmem_lever_kind kind;
-    uint64_t from, to;    /* tokens, sequences, dtype or bytes, by kind */
+    impmem_lever_kind second; /* NONE: one change alone */
+    uint64_t from, to;        /* tokens, sequences, dtype, ranks or bytes, by kind; 1 and 0 for what is turned off */
+    uint64_t second_from, second_to;
     uint64_t frees_bytes; /* requested now minus requested then; for BUDGET the bytes to add */
-    uint64_t total_bytes; /* device total of the plan with this change */
-    char flag[64];        /* "--max-seq-len 2976": works when pasted */
-    char change[64];      /* "4096 -> 2976" */
+    uint64_t total_bytes; /* device total of the plan with this change; of the fullest device for TP */
+    char flag[96];        /* "--max-seq-len 2976": works when pasted */
+    char change[96];      /* "4096 -> 2976" */
 } impmem_lever;
+
+/* Makes the change to an input, that of TP apart (see impmem/plan_ranks.h). `features` is where changed features are kept: the
+ * input points there afterwards, so that it must outlive it; it may be what the input points at already. BAD_VALUE: no such
+ * change. */
+IMPMEM_NODISCARD impmem_status impmem_lever_apply(const impmem_lever *lever, impmem_plan_input *input,
+                                                  impmem_plan_features *features);
+
+#define IMPMEM_PLAN_MAX_CONFLICT 8u
 
 typedef struct impmem_plan_failure {
     uint32_t size;
@@ -276,14 +293,27 @@ typedef struct impmem_plan_failure {
     impmem_line line[IMPMEM_PLAN_MAX_LINES]; /* as requested: KV at the promised load */
     uint32_t n_levers;                       /* most freed per change first */
     impmem_lever lever[IMPMEM_PLAN_MAX_LEVERS];
+    /* When nothing but the budget helps, on the device: what the least load needs (one block, one sequence, the smallest KV type,
+     * nothing that can be turned off), by how much that is over, and the fewest of its lines that are too much together. 0
+     * lines: the least load fits, and three changes or more are needed. */
+    uint64_t least_bytes, gap_bytes;
+    uint32_t n_conflict;
+    uint32_t reserved;
+    struct {
+        impmem_line_id line;
+        uint32_t reserved;
+        uint64_t bytes; /* at the least load */
+        char name[IMPMEM_LINE_NAME_BYTES];
+    } conflict[IMPMEM_PLAN_MAX_CONFLICT];
 } impmem_plan_failure;
 #define IMPMEM_PLAN_FAILURE_INIT                                                                                           \
     {                                                                                                                      \
         sizeof(impmem_plan_failure), 1, IMPMEM_ERROR_INIT, IMPMEM_ACCOUNT_DEVICE, 0, 0, 0, 0, 0, 0, 0,                     \
             IMPMEM_DTYPE_DEFAULT, IMPMEM_DTYPE_DEFAULT, 0, 0, {IMPMEM_PLAN_NO_LINE_INIT}, 0,                               \
+            {{IMPMEM_LEVER_NONE, IMPMEM_LEVER_NONE, 0, 0, 0, 0, 0, 0, "", ""}}, 0, 0, 0, 0,                                \
         {                                                                                                                  \
             {                                                                                                              \
-                IMPMEM_LEVER_NONE, 0, 0, 0, 0, "", ""                                                                      \
+                0, 0, 0, ""                                                                                                \
             }                                                                                                              \
         }                                                                                                                  \
     }

@@ -73,6 +73,59 @@ static void kv_groups(impmem__json *json, const impmem_plan *plan)
         impmem__json_field_u64(json, "blocks_per_sequence", group->blocks_per_sequence);
         impmem__json_field_u64(json, "blocks", group->blocks);
         impmem__json_field_u64(json, "blocks_demanded", group->blocks_demanded);
+        impmem__json_field_u64(json, "reserved_blocks", group->reserved_blocks);
+        impmem__json_field_u64(json, "capped_blocks", group->capped_blocks);
+        impmem__json_field_bool(json, "of_draft", group->of_draft != 0);
+        impmem__json_object_end(json);
+    }
+    impmem__json_array_end(json);
+}
+
+static const char *side_name(uint32_t kind)
+{
+    static const char *const name[] = {"none", "scales", "key_bounds", "draft"};
+    return kind < sizeof name / sizeof name[0] ? name[kind] : "none";
+}
+
+static void kv_sides(impmem__json *json, const impmem_plan *plan)
+{
+    impmem__json_key(json, "kv_sides");
+    impmem__json_array_begin(json);
+    for (uint32_t i = 0; i < plan->n_kv_sides; i++) {
+        const impmem_kv_side *side = &plan->kv_side[i];
+        impmem__json_object_begin(json);
+        impmem__json_field_string(json, "kind", side_name(side->kind));
+        impmem__json_field_u64(json, "line", side->line);
+        impmem__json_field_u64(json, "region", side->region);
+        impmem__json_field_u64(json, "group", side->group);
+        impmem__json_field_u64(json, "layers", side->n_layers);
+        impmem__json_field_u64(json, "block_bytes", side->block_bytes);
+        impmem__json_field_u64(json, "stride_bytes", side->stride_bytes);
+        impmem__json_object_end(json);
+    }
+    impmem__json_array_end(json);
+}
+
+static const char *state_name(uint32_t kind)
+{
+    static const char *const name[] = {"none", "recurrent", "rollback", "snapshot", "cross", "residual_ring", "draft"};
+    return kind < sizeof name / sizeof name[0] ? name[kind] : "none";
+}
+
+static void state_pools(impmem__json *json, const impmem_plan *plan)
+{
+    impmem__json_key(json, "state_pools");
+    impmem__json_array_begin(json);
+    for (uint32_t i = 0; i < plan->n_state_pools; i++) {
+        const impmem_state_pool *pool = &plan->state_pool[i];
+        impmem__json_object_begin(json);
+        impmem__json_field_string(json, "kind", state_name(pool->kind));
+        impmem__json_field_u64(json, "line", pool->line);
+        impmem__json_field_u64(json, "region", pool->region);
+        impmem__json_field_u64(json, "layers", pool->n_layers);
+        impmem__json_field_u64(json, "slots", pool->slots);
+        impmem__json_field_u64(json, "slot_bytes", pool->slot_bytes);
+        impmem__json_field_u64(json, "stride_bytes", pool->stride_bytes);
         impmem__json_object_end(json);
     }
     impmem__json_array_end(json);
@@ -126,6 +179,8 @@ impmem_status impmem_plan_write_json(const impmem_plan *plan, impmem_write_fn wr
     impmem__json_field_u64(&json, "sequences_at_max", plan->sequences_at_max);
     impmem__json_lines(&json, (impmem__line_view){plan->line, plan->n_lines});
     kv_groups(&json, plan);
+    kv_sides(&json, plan);
+    state_pools(&json, plan);
     regions(&json, plan);
     return finish(&json, IMPMEM_OK);
 }
@@ -140,6 +195,11 @@ static const char *lever_name(impmem_lever_kind kind)
     case IMPMEM_LEVER_PROMISE: return "promise";
     case IMPMEM_LEVER_BUDGET: return "budget";
     case IMPMEM_LEVER_BLOCK: return "block";
+    case IMPMEM_LEVER_V_DTYPE: return "v_dtype";
+    case IMPMEM_LEVER_K_DTYPE: return "k_dtype";
+    case IMPMEM_LEVER_DRAFT: return "draft";
+    case IMPMEM_LEVER_VISION: return "vision";
+    case IMPMEM_LEVER_TP: return "tp";
     case IMPMEM_LEVER_NONE: break;
     }
     return "none";
@@ -154,10 +214,30 @@ static void levers(impmem__json *json, const impmem_plan_failure *failure)
         const bool budget = lever->kind == IMPMEM_LEVER_BUDGET;
         impmem__json_object_begin(json);
         impmem__json_field_string(json, "kind", lever_name(lever->kind));
+        impmem__json_key(json, "second");
+        if (lever->second == IMPMEM_LEVER_NONE) impmem__json_null(json);
+        else impmem__json_string(json, lever_name(lever->second));
         impmem__json_field_string(json, "flag", lever->flag);
         impmem__json_field_string(json, "change", lever->change);
         impmem__json_field_u64(json, budget ? "adds_bytes" : "frees_bytes", lever->frees_bytes);
         impmem__json_field_u64(json, "total_bytes", lever->total_bytes);
+        impmem__json_object_end(json);
+    }
+    impmem__json_array_end(json);
+}
+
+/* What is too much even at the least load; empty where something helps. */
+static void conflict(impmem__json *json, const impmem_plan_failure *failure)
+{
+    impmem__json_field_u64(json, "least_bytes", failure->least_bytes);
+    impmem__json_field_u64(json, "gap_bytes", failure->gap_bytes);
+    impmem__json_key(json, "conflict");
+    impmem__json_array_begin(json);
+    for (uint32_t i = 0; i < failure->n_conflict && i < IMPMEM_PLAN_MAX_CONFLICT; i++) {
+        impmem__json_object_begin(json);
+        impmem__json_field_u64(json, "line", failure->conflict[i].line);
+        impmem__json_field_string(json, "name", failure->conflict[i].name);
+        impmem__json_field_u64(json, "bytes", failure->conflict[i].bytes);
         impmem__json_object_end(json);
     }
     impmem__json_array_end(json);
@@ -184,6 +264,7 @@ impmem_status impmem_plan_failure_write_json(const impmem_plan_failure *failure,
         impmem__json_field_u64(&json, "sequences_at_max", failure->sequences_at_max);
         impmem__json_lines(&json, (impmem__line_view){failure->line, failure->n_lines});
         levers(&json, failure);
+        conflict(&json, failure);
     }
     return finish(&json, failure->why.status);
 }

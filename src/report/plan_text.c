@@ -1,9 +1,21 @@
 /* Plans and failures as text for an operator. */
+#include <string.h>
+
 #include "impmem/bytes.h"
 #include "report/plan_internal.h"
 
 #define DEVICE (1u << IMPMEM_ACCOUNT_DEVICE)
 #define HOST (1u << IMPMEM_ACCOUNT_PINNED | 1u << IMPMEM_ACCOUNT_PAGEABLE)
+
+static void print_state(impmem__text *text, const impmem_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_state_pools; i++) {
+        const impmem_line *line = impmem_plan_find_line(plan, plan->state_pool[i].line);
+        char mib[32];
+        impmem__text_print(text, "  %s: %u slots of %s MiB\n", line ? line->name : "state", plan->state_pool[i].slots,
+                           impmem__text_mib(plan->state_pool[i].stride_bytes, mib));
+    }
+}
 
 static void print_kv(impmem__text *text, const impmem_plan *plan)
 {
@@ -19,6 +31,13 @@ static void print_kv(impmem__text *text, const impmem_plan *plan)
             impmem__text_print(text, "%s window of %u: %llu", g == 0 ? "," : ", and", plan->kv_group[g].window_tokens,
                                (unsigned long long)plan->kv_group[g].blocks);
     impmem__text_print(text, ")\n");
+    if (plan->kv_group[0].reserved_blocks > 0)
+        impmem__text_print(text, "  of each pool %llu blocks are null, spare or fenced: no sequence can count on them\n",
+                           (unsigned long long)plan->kv_group[0].reserved_blocks);
+    for (uint32_t g = 0; g < plan->n_kv_groups; g++)
+        if (plan->kv_group[g].capped_blocks > 0)
+            impmem__text_print(text, "  %llu more blocks were asked for than the kernels' offsets reach\n",
+                               (unsigned long long)plan->kv_group[g].capped_blocks);
     if (plan->sequences_at_max < plan->max_batch)
         impmem__text_print(text, "  fewer than the batch of %u: at full length the others wait\n", plan->max_batch);
 }
@@ -39,6 +58,7 @@ impmem_status impmem_plan_write(const impmem_plan *plan, impmem_write_fn write, 
     impmem__text_print(&text, "\n");
     impmem__text_lines(&text, lines, HOST, "host");
     print_kv(&text, plan);
+    print_state(&text, plan);
     return text.status;
 }
 
@@ -47,20 +67,43 @@ static const char *lever_sign(const impmem_lever *lever)
     return lever->kind == IMPMEM_LEVER_BUDGET ? "+" : "";
 }
 
+/* What stands in the way where no change that a flag could make is enough. */
+static void print_conflict(impmem__text *text, const impmem_plan_failure *failure)
+{
+    char least[32], gap[32], mib[32];
+    if (failure->least_bytes == 0) return;
+    if (failure->n_conflict == 0) {
+        impmem__text_print(text, "\n  no two changes are enough; the least load needs %s MiB\n",
+                           impmem__text_mib(failure->least_bytes, least));
+        return;
+    }
+    impmem__text_print(text, "\n  no change is enough: the least load needs %s MiB, %s too much. Too much together:\n",
+                       impmem__text_mib(failure->least_bytes, least), impmem__text_mib(failure->gap_bytes, gap));
+    for (uint32_t i = 0; i < failure->n_conflict && i < IMPMEM_PLAN_MAX_CONFLICT; i++)
+        impmem__text_print(text, "    %-32s %10s\n", failure->conflict[i].name,
+                           impmem__text_mib(failure->conflict[i].bytes, mib));
+}
+
 static void print_levers(impmem__text *text, const impmem_plan_failure *failure)
 {
     char mib[32], figure[40];
+    print_conflict(text, failure);
     if (failure->n_levers == 0) {
         impmem__text_print(text, "\n  no single change makes it fit\n");
         return;
     }
-    impmem__text_print(text, "\n  %-32s %12s\n", "change one of", "frees MiB");
+    int width = 32;
+    for (uint32_t i = 0; i < failure->n_levers && i < IMPMEM_PLAN_MAX_LEVERS; i++) {
+        const int length = (int)strlen(failure->lever[i].flag);
+        if (length > width) width = length;
+    }
+    impmem__text_print(text, "\n  %-*s %12s\n", width, "change one of", "frees MiB");
     for (uint32_t i = 0; i < failure->n_levers && i < IMPMEM_PLAN_MAX_LEVERS; i++) {
         const impmem_lever *lever = &failure->lever[i];
         impmem_text_buffer out = {figure, sizeof figure, 0};
         impmem__text sign = {impmem_write_buffer, &out, IMPMEM_OK};
         impmem__text_print(&sign, "%s%s", lever_sign(lever), impmem__text_mib(lever->frees_bytes, mib));
-        impmem__text_print(text, "    %-32s %10s    (%s)\n", lever->flag, figure, lever->change);
+        impmem__text_print(text, "    %-*s %10s    (%s)\n", width, lever->flag, figure, lever->change);
     }
 }
 

@@ -266,21 +266,21 @@ static void a_longer_context_never_holds_more_sequences(void **state)
 
 static void apply(impmem_plan_input *in, const impmem_lever *lever, uint64_t to)
 {
-    switch (lever->kind) {
-    case IMPMEM_LEVER_CONTEXT: in->max_seq_tokens = (uint32_t)to; break;
-    case IMPMEM_LEVER_BATCH: in->max_batch = (uint32_t)to; break;
-    case IMPMEM_LEVER_KV_DTYPE: in->kv_dtype_k = in->kv_dtype_v = (impmem_dtype)to; break;
-    case IMPMEM_LEVER_PREFILL: in->prefill_tokens = (uint32_t)to; break;
-    case IMPMEM_LEVER_PROMISE: in->promised_kv_tokens = to; break;
-    case IMPMEM_LEVER_BUDGET: in->budget_bytes = to; break;
-    case IMPMEM_LEVER_BLOCK: in->block_tokens = (uint32_t)to; break;
-    case IMPMEM_LEVER_NONE: fail_msg("a lever of no kind"); break;
-    }
+    static impmem_plan_features features;
+    impmem_lever changed = *lever;
+    if (lever->second == IMPMEM_LEVER_NONE) changed.to = to;
+    else changed.second_to = to;
+    assert_int_equal(impmem_lever_apply(&changed, in, &features), IMPMEM_OK);
+}
+
+static bool is_dtype(impmem_lever_kind kind)
+{
+    return kind == IMPMEM_LEVER_KV_DTYPE || kind == IMPMEM_LEVER_V_DTYPE || kind == IMPMEM_LEVER_K_DTYPE;
 }
 
 static uint64_t step_of(const impmem_lever *lever)
 {
-    switch (lever->kind) {
+    switch (lever->second != IMPMEM_LEVER_NONE ? lever->second : lever->kind) {
     case IMPMEM_LEVER_CONTEXT:
     case IMPMEM_LEVER_PREFILL:
     case IMPMEM_LEVER_PROMISE: return w.in.block_tokens;
@@ -288,6 +288,11 @@ static uint64_t step_of(const impmem_lever *lever)
     case IMPMEM_LEVER_KV_DTYPE:
     case IMPMEM_LEVER_BUDGET:
     case IMPMEM_LEVER_BLOCK:
+    case IMPMEM_LEVER_V_DTYPE:
+    case IMPMEM_LEVER_K_DTYPE:
+    case IMPMEM_LEVER_DRAFT:
+    case IMPMEM_LEVER_VISION:
+    case IMPMEM_LEVER_TP:
     case IMPMEM_LEVER_NONE: break;
     }
     return 0;
@@ -296,15 +301,18 @@ static uint64_t step_of(const impmem_lever *lever)
 static void check_lever(const impmem_lever *lever)
 {
     impmem_plan_input in = w.in;
-    assert_true(lever->from != lever->to || (lever->kind == IMPMEM_LEVER_KV_DTYPE && in.kv_dtype_k != in.kv_dtype_v));
-    apply(&in, lever, lever->to);
+    const bool pair = lever->second != IMPMEM_LEVER_NONE;
+    const uint64_t to = pair ? lever->second_to : lever->to, from = pair ? lever->second_from : lever->from;
+    assert_true(lever->from != lever->to || (is_dtype(lever->kind) && in.kv_dtype_k != in.kv_dtype_v));
+    assert_true(!pair || lever->second_from != lever->second_to);
+    apply(&in, lever, to);
     memset(&two, 0, sizeof two);
     assert_int_equal(impmem_plan_memory_only(&in, &two, NULL), IMPMEM_OK);
     assert_true(two.total_bytes[IMPMEM_ACCOUNT_DEVICE] == lever->total_bytes);
     uint64_t step = step_of(lever);
-    if (step > 0 && lever->to + step < lever->from) {
+    if (step > 0 && to + step < from) {
         in = w.in;
-        apply(&in, lever, lever->to + step);
+        apply(&in, lever, to + step);
         memset(&two, 0, sizeof two);
         assert_int_equal(impmem_plan_memory_only(&in, &two, NULL), IMPMEM_ERR_DOES_NOT_FIT);
     }
@@ -317,10 +325,29 @@ static void check_lever(const impmem_lever *lever)
     }
 }
 
+/* The lines named are too much together, none of them could be left out, and only then are there any. */
+static void check_conflict(const impmem_plan_failure *full)
+{
+    uint64_t sum = 0, least = UINT64_MAX;
+    for (uint32_t i = 0; i < full->n_conflict; i++) {
+        sum += full->conflict[i].bytes;
+        if (full->conflict[i].bytes < least) least = full->conflict[i].bytes;
+    }
+    if (full->n_conflict == 0) {
+        assert_true(full->gap_bytes == 0);
+        return;
+    }
+    assert_int_equal(full->n_levers, 1);
+    assert_true(full->least_bytes == full->budget_bytes + full->gap_bytes);
+    if (full->n_conflict == IMPMEM_PLAN_MAX_CONFLICT) return;
+    assert_true(sum > full->budget_bytes || full->budget_bytes == 0);
+    assert_true(sum - least <= full->budget_bytes);
+}
+
 static void every_lever_works_and_is_the_smallest(void **state)
 {
     (void)state;
-    uint32_t seen[8] = {0};
+    uint32_t seen[13] = {0}, pairs = 0, conflicts = 0;
     impmem_plan_failure *full = malloc(sizeof *full);
     assert_non_null(full);
     for (uint32_t round = 0; round < ROUNDS / 2; round++) {
@@ -333,6 +360,8 @@ static void every_lever_works_and_is_the_smallest(void **state)
         for (uint32_t i = 0; i < full->n_levers; i++) {
             check_lever(&full->lever[i]);
             seen[full->lever[i].kind]++;
+            pairs += full->lever[i].second != IMPMEM_LEVER_NONE;
+            if (full->lever[i].second != IMPMEM_LEVER_NONE) assert_true(i == 0 && full->n_levers <= 2);
             for (uint32_t j = 0; j < i; j++) assert_int_not_equal(full->lever[i].kind, full->lever[j].kind);
             if (i > 0 && full->lever[i].kind != IMPMEM_LEVER_BUDGET)
                 assert_true(full->lever[i].frees_bytes <= full->lever[i - 1].frees_bytes);
@@ -341,9 +370,13 @@ static void every_lever_works_and_is_the_smallest(void **state)
         if (full->account != IMPMEM_ACCOUNT_DEVICE || w.in.pinned_budget_bytes > 0) continue;
         assert_true(full->n_levers > 0);
         assert_int_equal(full->lever[full->n_levers - 1].kind, IMPMEM_LEVER_BUDGET);
+        conflicts += full->n_conflict > 0;
+        check_conflict(full);
     }
     free(full);
-    for (uint32_t kind = IMPMEM_LEVER_CONTEXT; kind <= IMPMEM_LEVER_BLOCK; kind++) {
+    assert_true(conflicts > 20);
+    assert_true(pairs > 0);
+    for (uint32_t kind = IMPMEM_LEVER_CONTEXT; kind <= IMPMEM_LEVER_K_DTYPE; kind++) {
         if (seen[kind] == 0) fail_msg("no lever of kind %u in any round", kind);
     }
 }

@@ -71,9 +71,14 @@ static void the_known_refusal_has_its_exact_arithmetic_and_levers(void **state)
     check(IMPMEM_LEVER_BUDGET, 32607 * MIB, 35952 * MIB, 3345, "--budget 35952MiB", "32607MiB -> 35952MiB");
     assert_null(lever_of(IMPMEM_LEVER_PREFILL));
     assert_null(lever_of(IMPMEM_LEVER_BLOCK));
-    assert_int_equal(failure.n_levers, 5);
-    assert_int_equal(failure.lever[4].kind, IMPMEM_LEVER_BUDGET);
-    for (uint32_t i = 1; i < 4; i++) assert_true(failure.lever[i - 1].frees_bytes >= failure.lever[i].frees_bytes);
+    /* For one of the two fp8 frees 3072, too little; nvfp4 leaves 9/32 of its 6144, 1728. */
+    check(IMPMEM_LEVER_V_DTYPE, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_NVFP4, 6144 - 1728, "--kv-dtype f16,nvfp4",
+          "f16 -> f16,nvfp4");
+    check(IMPMEM_LEVER_K_DTYPE, IMPMEM_DTYPE_F16, IMPMEM_DTYPE_NVFP4, 6144 - 1728, "--kv-dtype nvfp4,f16",
+          "f16 -> nvfp4,f16");
+    assert_int_equal(failure.n_levers, 7);
+    assert_int_equal(failure.lever[6].kind, IMPMEM_LEVER_BUDGET);
+    for (uint32_t i = 1; i < 6; i++) assert_true(failure.lever[i - 1].frees_bytes >= failure.lever[i].frees_bytes);
     assert_int_equal(failure.sequences_at_max, 5);
 }
 
