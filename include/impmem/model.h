@@ -31,6 +31,11 @@ typedef struct impmem_model impmem_model;
 IMPMEM_NODISCARD impmem_status impmem_model_read(const char *path, impmem_model **out, impmem_error *why);
 void impmem_model_destroy(impmem_model *model); /* NULL is fine */
 
+/* Adds the vision tower of a projector file, a GGUF whose architecture is clip, to a model that has none: the vision
+ * figures of the shape, with vision_apart 1 and the bytes of the file's tensors. Errors as impmem_model_read, BAD_VALUE
+ * too for a model that has a tower, UNKNOWN_ARCHITECTURE for another kind of GGUF; the model stays as it was. */
+IMPMEM_NODISCARD impmem_status impmem_model_read_projector(const char *path, impmem_model *model, impmem_error *why);
+
 /* Owned by the model; passes impmem_shape_check. NULL for NULL. */
 const impmem_model_shape *impmem_model_shape_of(const impmem_model *model);
 

@@ -26,16 +26,25 @@
 #define POS IMPMEM__A_POSITIONS
 #define PLI IMPMEM__A_PER_LAYER_INPUT
 #define SEFF IMPMEM__A_SHARED_EXPERT_FF
+#define GATEQ IMPMEM__A_GATED_QUERY
+#define INDEX IMPMEM__A_INDEXER
+#define NOFF IMPMEM__A_NO_FEED_FORWARD
 
 #define W_ALL IMPMEM__WINDOW_ALL
 #define W_FLAG IMPMEM__WINDOW_BY_FLAG
 #define W_PERIOD IMPMEM__WINDOW_PERIODIC
 #define W_CHUNKS IMPMEM__WINDOW_CHUNKS
 
+#define S_MAMBA IMPMEM_RECURRENT_MAMBA
+#define S_MAMBA2 IMPMEM_RECURRENT_MAMBA2
+#define S_DELTA IMPMEM_RECURRENT_DELTA_NET
+#define S_CONV IMPMEM_RECURRENT_SHORT_CONV
+
 #define NO(what) "recurrent layers (" what ") are not planned by this version"
 #define ENCODER "an encoder keeps no key/value cache, there is nothing to plan"
 #define CROSS "cross-attention layers keep keys and values of another sequence, which is not planned by this version"
-#define INDEXER "the sparse-attention indexer keeps a key cache of its own, which is not planned by this version"
+#define SHARED_BLOCK "a transformer block that several layers share, with adapters, is not planned by this version"
+#define OTHER_KEYS "its configuration class is not published with the format's library: read its GGUF"
 
 static const impmem__arch rows[] = {
     /* dense and mixture-of-experts transformers whose layers all attend to everything */
@@ -161,27 +170,89 @@ static const impmem__arch rows[] = {
     /* latent attention */
     {.name = "deepseek2", .gguf = "deepseek2", .hf = "deepseek_v2 deepseek_v3 kimi_k2 glm4_moe_lite", .flags = MLA},
 
-    /* refused, with the true reason */
-    {.name = "mamba", .gguf = "mamba", .hf = "mamba falcon_mamba", .refusal = NO("mamba")},
-    {.name = "mamba2", .gguf = "mamba2", .hf = "mamba2", .refusal = NO("mamba2")},
-    {.name = "rwkv", .gguf = "rwkv6 rwkv7 rwkv6qwen2 arwkv7", .hf = "rwkv rwkv5 rwkv6 rwkv7", .refusal = NO("rwkv")},
-    {.name = "jamba", .gguf = "jamba", .hf = "jamba", .refusal = NO("mamba")},
-    {.name = "nemotron_h", .gguf = "nemotron_h nemotron_h_moe", .hf = "nemotron_h", .refusal = NO("mamba2")},
-    {.name = "qwen3next", .gguf = "qwen3next", .hf = "qwen3_next", .refusal = NO("gated delta net")},
+    /* latent attention that an indexer makes sparse: it keeps a key of its own a token */
+    {.name = "deepseek_v32", .gguf = "deepseek32", .hf = "deepseek_v32", .flags = MLA | INDEX | RB},
+    {.name = "glm_moe_dsa", .gguf = "glm-dsa", .hf = "glm_moe_dsa", .flags = MLA | INDEX | RB},
+
+    /* layers that attend to an image */
+    {.name = "mllama", .gguf = "mllama", .hf = "mllama mllama_text_model", .flags = IMPMEM__A_CROSS},
+
+    /* a state in every layer */
+    {.name = "mamba",
+     .gguf = "mamba",
+     .hf = "mamba falcon_mamba",
+     .flags = TIED | NOFF,
+     .norms = 1,
+     .recurrent = S_MAMBA,
+     .mix = IMPMEM__MIX_ALL},
+    {.name = "mamba2",
+     .gguf = "mamba2",
+     .hf = "mamba2",
+     .flags = TIED | NOFF,
+     .norms = 1,
+     .recurrent = S_MAMBA2,
+     .mix = IMPMEM__MIX_ALL},
+    {.name = "falcon_h1",
+     .gguf = "falcon-h1",
+     .hf = "falcon_h1",
+     .flags = IMPMEM__A_STATE_NO_NORM,
+     .recurrent = S_MAMBA2,
+     .mix = IMPMEM__MIX_BOTH},
+
+    /* a state in the layers that don't attend */
+    {.name = "jamba",
+     .gguf = "jamba",
+     .hf = "jamba",
+     .flags = EFF | IMPMEM__A_STATE_NORMS,
+     .period = 8,
+     .recurrent = S_MAMBA,
+     .mix = IMPMEM__MIX_LISTED},
+    {.name = "plamo2", .gguf = "plamo2", .hf = "", .recurrent = S_MAMBA, .mix = IMPMEM__MIX_LISTED},
+    {.name = "bamba", .gguf = "", .hf = "bamba", .recurrent = S_MAMBA2, .mix = IMPMEM__MIX_LISTED},
+    {.name = "granitehybrid",
+     .gguf = "granitehybrid",
+     .hf = "granitemoehybrid",
+     .flags = TIED | KVH | EFF,
+     .recurrent = S_MAMBA2,
+     .mix = IMPMEM__MIX_LISTED,
+     .default_experts_used = 2},
+    {.name = "nemotron_h",
+     .gguf = "nemotron_h nemotron_h_moe",
+     .hf = "nemotron_h",
+     .flags = PLAIN | RB,
+     .norms = 1,
+     .recurrent = S_MAMBA2,
+     .mix = IMPMEM__MIX_PATTERN},
+    {.name = "qwen3next",
+     .gguf = "qwen3next",
+     .hf = "qwen3_next",
+     .flags = QKN | SGATE | GATEQ | IMPMEM__A_FUSED_STATE,
+     .period = 4,
+     .head_dim = 256,
+     .recurrent = S_DELTA,
+     .mix = IMPMEM__MIX_LISTED},
     {.name = "qwen35",
      .gguf = "qwen35 qwen35moe",
      .hf = "qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text",
-     .refusal = NO("gated delta net")},
-    {.name = "lfm2", .gguf = "lfm2 lfm2moe", .hf = "lfm2 lfm2_moe lfm2_vl", .refusal = NO("short convolution")},
-    {.name = "granitehybrid", .gguf = "granitehybrid", .hf = "granitemoehybrid", .refusal = NO("mamba2")},
-    {.name = "falcon_h1", .gguf = "falcon-h1", .hf = "falcon_h1", .refusal = NO("mamba2")},
-    {.name = "bamba", .gguf = "plamo2", .hf = "bamba zamba zamba2 plamo2", .refusal = NO("mamba")},
+     .flags = QKN | SGATE | GATEQ,
+     .period = 4,
+     .head_dim = 256,
+     .recurrent = S_DELTA,
+     .mix = IMPMEM__MIX_LISTED},
+    {.name = "lfm2",
+     .gguf = "lfm2 lfm2moe",
+     .hf = "lfm2 lfm2_moe lfm2_vl",
+     .flags = TIED | QKN | RB,
+     .recurrent = S_CONV,
+     .mix = IMPMEM__MIX_LISTED},
+
+    /* refused, with the true reason */
+    {.name = "rwkv", .gguf = "rwkv6 rwkv7 rwkv6qwen2 arwkv7", .hf = "rwkv rwkv5 rwkv6 rwkv7", .refusal = NO("rwkv")},
+    {.name = "zamba", .gguf = "", .hf = "zamba zamba2", .refusal = SHARED_BLOCK},
+    {.name = "plamo2_config", .gguf = "", .hf = "plamo2", .refusal = OTHER_KEYS},
     {.name = "recurrent_gemma", .gguf = "", .hf = "recurrent_gemma", .refusal = NO("gated linear recurrence")},
     {.name = "minimax", .gguf = "", .hf = "minimax minimax_text_01 minimax_m1", .refusal = NO("lightning attention")},
     {.name = "kimi_linear", .gguf = "kimi-linear", .hf = "kimi_linear", .refusal = NO("kimi delta attention")},
-    {.name = "deepseek_v32", .gguf = "deepseek32", .hf = "deepseek_v32", .refusal = INDEXER},
-    {.name = "glm_moe_dsa", .gguf = "glm-dsa", .hf = "glm_moe_dsa", .refusal = INDEXER},
-    {.name = "mllama", .gguf = "mllama", .hf = "mllama mllama_text_model", .refusal = CROSS},
     {.name = "t5", .gguf = "t5", .hf = "t5 mt5 umt5 bart whisper", .refusal = CROSS},
     {.name = "t5encoder", .gguf = "t5encoder", .hf = "", .refusal = ENCODER},
     {.name = "bert",

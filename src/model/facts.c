@@ -122,7 +122,7 @@ static impmem_status check_heads(const impmem__reading *reading)
         if (heads % kv) return contradiction(reading, i, heads, kv, "a multiple");
     }
     char name[128];
-    if (any) return IMPMEM_OK;
+    if (any || reading->arch->mix != IMPMEM__MIX_NONE) return IMPMEM_OK;
     return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
                           "key '%s': found 0 for every layer, expected a layer "
                           "with attention",
@@ -133,6 +133,7 @@ static impmem_status read_heads(impmem__reading *reading)
 {
     impmem__facts *facts = &reading->facts;
     bool found = false, use_mla = true;
+    if (reading->arch->mix == IMPMEM__MIX_ALL) return IMPMEM_OK; /* what such a file says of heads is a filler */
     impmem_status st = impmem__field_layers(reading, IMPMEM__F_HEADS, reading->keys.gguf ? 0 : 1, MOST_HEADS, facts->heads,
                                             &found);
     if (st) return st;
@@ -165,6 +166,7 @@ static impmem_status derive_head_dim(impmem__reading *reading, impmem__field fie
     char name[128];
     (void)impmem__field_name(reading, field, name, sizeof name);
     uint32_t value = reading->keys.gguf ? 0 : reading->arch->head_dim;
+    if (heads == 0) return IMPMEM_OK;
     if (value > 0) {
         impmem__note(reading->model, "%s: missing, %u is the published default of %s", name, value, reading->arch->name);
     } else {
@@ -218,6 +220,7 @@ static impmem_status read_head_dims(impmem__reading *reading)
 {
     impmem__facts *facts = &reading->facts;
     bool found = false;
+    if (reading->arch->mix == IMPMEM__MIX_ALL) return IMPMEM_OK;
     impmem_status st = impmem__field_layers(reading, IMPMEM__F_K_DIM, 1, MOST_HEAD_DIM, facts->k_dim, &found);
     if (!st && !found) st = derive_head_dim(reading, IMPMEM__F_K_DIM, facts->k_dim);
     if (st) return st;
@@ -241,6 +244,10 @@ static impmem_status read_latent(impmem__reading *reading)
     if (!st) st = impmem__field_u32(reading, IMPMEM__F_Q_LORA, 1, MOST, &facts->q_lora, NULL);
     if (!st) st = impmem__field_u32(reading, IMPMEM__F_NOPE_DIM, 1, MOST_HEAD_DIM, &facts->nope_dim, &found);
     if (!st) st = impmem__field_u32(reading, IMPMEM__F_MLA_V_DIM, 1, MOST_HEAD_DIM, &facts->mla_v_dim, NULL);
+    if (!st && has(reading, IMPMEM__A_INDEXER)) {
+        st = impmem__field_required(reading, IMPMEM__F_INDEX_DIM, 1, MOST_HEAD_DIM, &facts->index_dim);
+        if (!st) st = impmem__field_u32(reading, IMPMEM__F_INDEX_HEADS, 1, MOST_HEADS, &facts->index_heads, NULL);
+    }
     if (st) return st;
     uint32_t query = facts->nope_dim + facts->rope_dim;
     if (reading->keys.gguf) {
@@ -266,10 +273,17 @@ static impmem_status read_moe_layers(impmem__reading *reading)
     impmem_status st = impmem__field_u32(reading, IMPMEM__F_LEADING_DENSE, 0, IMPMEM_MAX_LAYERS, &facts->leading_dense,
                                          NULL);
     if (!st) st = impmem__field_u32(reading, IMPMEM__F_MOE_STEP, 1, IMPMEM_MAX_LAYERS, &step, NULL);
+    bool from_zero = has(reading, IMPMEM__A_MLA), found = false;
+    uint32_t offset = from_zero ? 0 : step - 1;
+    if (!st) st = impmem__key_u32(reading, "expert_layer_period", 1, IMPMEM_MAX_LAYERS, &step, &found);
+    if (!st && found) {
+        offset = 0;
+        st = impmem__key_u32(reading, "expert_layer_offset", 0, step - 1, &offset, NULL);
+    }
     if (st) return st;
-    bool from_zero = has(reading, IMPMEM__A_MLA);
     for (uint32_t i = 0; i < facts->layers; i++) {
-        facts->moe[i] = i >= facts->leading_dense && (from_zero ? i % step == 0 : (i + 1) % step == 0);
+        facts->moe[i] = i >= facts->leading_dense && i % step == offset;
+        if (facts->part[i]) facts->moe[i] = facts->part[i] == 'E';
     }
     impmem__value list;
     reading->keys.find(reading->keys.self, "mlp_only_layers", &list);
@@ -297,8 +311,14 @@ static impmem_status read_experts(impmem__reading *reading)
     if (!st) st = impmem__field_u32(reading, IMPMEM__F_EXPERTS, 0, MOST_HEADS, &facts->experts, &found);
     if (!enabled) facts->experts = 0;
     if (st || facts->experts == 0) return st;
-    st = impmem__field_required(reading, IMPMEM__F_EXPERTS_USED, 1, MOST_HEADS, &facts->experts_used);
+    st = impmem__field_u32(reading, IMPMEM__F_EXPERTS_USED, 1, MOST_HEADS, &facts->experts_used, &found);
     if (st) return st;
+    if (!found) {
+        facts->experts_used = reading->keys.gguf ? 0 : reading->arch->default_experts_used;
+        if (facts->experts_used == 0) return impmem__missing(reading, IMPMEM__F_EXPERTS_USED);
+        impmem__note(reading->model, "num_experts_per_tok: missing, %u is the published default of %s", facts->experts_used,
+                     reading->arch->name);
+    }
     if (facts->experts_used > facts->experts) {
         return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
                               "experts per token: found %u of %u experts, "
@@ -326,10 +346,38 @@ static impmem_status read_experts(impmem__reading *reading)
     return IMPMEM_OK;
 }
 
+/* LFM2 states the width before it is cut to two thirds, scaled and rounded up. */
+static impmem_status adjust_feed_forward(impmem__reading *reading)
+{
+    impmem__facts *facts = &reading->facts;
+    bool adjust = false;
+    uint32_t multiple = 256;
+    impmem__value factor;
+    impmem_status st = impmem__key_bool(reading, "block_auto_adjust_ff_dim", &adjust, NULL);
+    if (!st) st = impmem__key_u32(reading, "block_multiple_of", 1, MOST_HEADS, &multiple, NULL);
+    if (st || !adjust) return st;
+    reading->keys.find(reading->keys.self, "block_ffn_dim_multiplier", &factor);
+    const double scale = factor.kind == IMPMEM__REAL  ? factor.real
+                         : factor.kind == IMPMEM__INT ? (double)factor.integer
+                                                      : 1;
+    if (!(scale > 0 && scale <= 16)) {
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                              "key 'block_ffn_dim_multiplier': found %g, expected more than 0 and at most 16", scale);
+    }
+    for (uint32_t i = 0; i < facts->layers; i++) {
+        const uint64_t cut = (uint64_t)((double)(UINT64_C(2) * facts->ff[i] / 3) * scale);
+        const uint64_t wide = (cut + multiple - 1) / multiple * multiple;
+        facts->ff[i] = wide > MOST ? MOST : (uint32_t)wide;
+    }
+    impmem__note(reading->model, "feed-forward width: %u by block_auto_adjust_ff_dim", facts->ff[0]);
+    return IMPMEM_OK;
+}
+
 static impmem_status read_feed_forward(impmem__reading *reading)
 {
     impmem__facts *facts = &reading->facts;
     bool found = false, experts = false;
+    if (has(reading, IMPMEM__A_NO_FEED_FORWARD)) return IMPMEM_OK;
     impmem_status st = impmem__field_layers(reading, IMPMEM__F_FEED_FORWARD, reading->keys.gguf ? 0 : 1, MOST, facts->ff,
                                             &found);
     if (st) return st;
@@ -345,7 +393,17 @@ static impmem_status read_feed_forward(impmem__reading *reading)
                          reading->arch->name);
         }
     }
-    st = read_experts(reading);
+    if (reading->arch->recurrent == IMPMEM_RECURRENT_SHORT_CONV) st = adjust_feed_forward(reading);
+    if (!st) st = read_experts(reading);
+    for (uint32_t i = 0; i < facts->layers && !st; i++) {
+        if (facts->part[i] && facts->part[i] != '-') facts->ff[i] = 0;
+    }
+    if (!st && facts->experts == 0 && has(reading, IMPMEM__A_EXPERT_IS_FF)) {
+        /* Without experts, Granite's shared one is the layer's feed-forward part. */
+        uint32_t shared = 0;
+        st = impmem__key_u32(reading, "shared_intermediate_size", 1, MOST, &shared, &found);
+        for (uint32_t i = 0; i < facts->layers && found && !st; i++) facts->ff[i] = shared;
+    }
     if (st || facts->experts == 0) return st;
     /* Llama 4 states its dense layers' width apart. */
     uint32_t dense = 0;
@@ -364,11 +422,15 @@ static impmem_status drop_nextn(impmem__reading *reading)
     uint32_t extra = 0;
     impmem_status st = impmem__field_u32(reading, IMPMEM__F_NEXTN, 0, IMPMEM_MAX_LAYERS, &extra, NULL);
     if (st || extra == 0) return st;
-    if (extra >= facts->layers) {
+    if (extra >= facts->layers && reading->keys.gguf) {
         return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
                               "next-token prediction layers: found %u of %u layers, "
                               "expected fewer",
                               extra, facts->layers);
+    }
+    if (!reading->keys.gguf) {
+        facts->draft_layers = extra; /* not among the layers */
+        return IMPMEM_OK;
     }
     facts->layers -= extra;
     reading->model->shape.draft_layers = extra;
@@ -381,6 +443,7 @@ impmem_status impmem__facts_read(impmem__reading *reading)
     impmem__facts *facts = &reading->facts;
     impmem_status st = read_sizes(reading);
     if (!st) st = read_heads(reading);
+    if (!st) st = impmem__recurrent_read(reading);
     if (!st) st = impmem__windows_read(reading);
     if (!st) st = facts->latent ? read_latent(reading) : read_head_dims(reading);
     if (!st) st = read_feed_forward(reading);
@@ -389,7 +452,10 @@ impmem_status impmem__facts_read(impmem__reading *reading)
         st = impmem__field_u32(reading, IMPMEM__F_SHARED_KV_LAYERS, 0, IMPMEM_MAX_LAYERS, &facts->shared_kv_layers, &found);
         if (!st && !found && !has(reading, IMPMEM__A_DUAL)) st = impmem__missing(reading, IMPMEM__F_SHARED_KV_LAYERS);
     }
+    if (!st && has(reading, IMPMEM__A_CROSS)) st = impmem__cross_read(reading);
     if (!st) st = drop_nextn(reading);
+    facts->gated_query = has(reading, IMPMEM__A_GATED_QUERY);
+    if (!st && facts->gated_query) st = impmem__key_bool(reading, "attn_output_gate", &facts->gated_query, NULL);
     return st;
 }
 
@@ -423,10 +489,17 @@ impmem_status impmem__shape_fill(impmem__reading *reading)
     shape->expert_feed_forward = facts->expert_ff;
     shape->vocab = facts->vocab;
     shape->trained_context = facts->context;
+    shape->gated_query = facts->gated_query;
     shape->post_norm_f32 = has(reading, IMPMEM__A_POST_NORM);
     uint32_t first_shared = n - facts->shared_kv_layers;
     for (uint32_t i = 0; i < n; i++) {
         impmem_layer_shape *layer = &shape->layer[i];
+        if (facts->recurrent[i]) {
+            layer->recurrent = reading->arch->recurrent;
+            layer->conv_kernel = facts->conv_kernel;
+            layer->conv_channels = facts->conv_channels;
+            layer->state_elements = facts->state_elements;
+        }
         if (facts->kv_heads[i] == 0) continue;
         if (facts->latent) {
             layer->kind = IMPMEM_LAYER_LATENT;
@@ -434,6 +507,7 @@ impmem_status impmem__shape_fill(impmem__reading *reading)
             layer->k_dim = facts->kv_lora + facts->rope_dim;
             layer->latent_rank = facts->kv_lora;
             layer->latent_v_dim = facts->mla_v_dim;
+            layer->index_dim = facts->index_dim;
             continue;
         }
         layer->kind = facts->windowed[i] ? IMPMEM_LAYER_WINDOW : IMPMEM_LAYER_FULL;
@@ -441,6 +515,10 @@ impmem_status impmem__shape_fill(impmem__reading *reading)
         layer->k_dim = facts->k_dim[i];
         layer->v_dim = facts->v_dim[i];
         layer->window_tokens = facts->windowed[i] ? facts->window : 0;
+        if (facts->cross[i]) {
+            layer->kind = IMPMEM_LAYER_CROSS;
+            layer->cross_tokens = facts->cross_tokens;
+        }
         if (i < first_shared) continue;
         uint32_t with = sharer_of(facts, i, first_shared);
         if (with == n) {

@@ -26,6 +26,7 @@ typedef enum impmem__part {
     IMPMEM__PART_MLP,
     IMPMEM__PART_EXPERT,
     IMPMEM__PART_ROUTER,
+    IMPMEM__PART_STATE, /* projections of recurrent layers */
     IMPMEM__PART_COUNT
 } impmem__part;
 
@@ -58,19 +59,39 @@ typedef struct impmem__estimate {
     uint64_t largest;   /* projection matrix, in stored units */
     uint64_t embedding; /* bytes of the input embedding */
     uint64_t output;    /* bytes of the output head, 0 when it is the embedding */
+    uint64_t draft;     /* of `bytes`, multi-token-prediction layers */
 } impmem__estimate;
 
 /* From the geometry. A size beyond 64 bits is BAD_VALUE. */
 impmem_status impmem__weights_estimate(impmem__reading *reading, const json_t *root, const json_t *text,
                                        const impmem__storage *storage, impmem__estimate *out);
 
-/* The size that a directory states: the index's total, or the safetensors headers. *found is false when it states none. */
-impmem_status impmem__weights_stated(const char *directory, impmem_error *why, uint64_t *out_bytes, uint64_t *out_tensors,
-                                     const char **out_format, bool *found);
+/* What the files of a directory say of their tensors. */
+typedef struct impmem__stated {
+    uint64_t bytes;
+    uint64_t tensors;
+    uint64_t vision_tensors;
+    uint64_t vision_bytes; /* 0 where only names are known, as from an index */
+    uint64_t draft_tensors;
+    uint32_t layers;    /* in: block `layers` and later ones predict further tokens */
+    const char *format; /* NULL when they state nothing */
+} impmem__stated;
 
-/* One safetensors header: data bytes and tensors. */
-impmem_status impmem__safetensors_read(const char *path, impmem_error *why, uint64_t *out_bytes, uint64_t *out_tensors);
-impmem_status impmem__safetensors_parse(impmem__source *source, const impmem__diag *diag, uint64_t *out_bytes,
-                                        uint64_t *out_tensors);
+/* Counts `name` among the tensors and its kind; `bytes` is 0 where unknown. */
+void impmem__stated_name(impmem__stated *stated, const char *name, uint64_t bytes);
+
+/* The index's total, or the safetensors headers. */
+impmem_status impmem__weights_stated(const char *directory, impmem_error *why, impmem__stated *stated);
+
+/* One safetensors header, added to `stated`. */
+impmem_status impmem__safetensors_read(const char *path, impmem_error *why, impmem__stated *stated);
+impmem_status impmem__safetensors_parse(impmem__source *source, const impmem__diag *diag, impmem__stated *stated);
+
+/* ---- vision ---- */
+
+/* vision_config into the shape's vision fields (but its bytes), with notes. *out_parameters is 0 without a tower, or
+ * where its keys are not understood. */
+impmem_status impmem__vision_read(impmem__reading *reading, const json_t *root, const json_t *text,
+                                  uint64_t *out_parameters);
 
 #endif

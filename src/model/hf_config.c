@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "impmem/bytes.h"
 #include "model/hf.h"
 
 static void to_value(const json_t *from, impmem__value *out)
@@ -131,58 +132,84 @@ static bool meets(impmem_model *model, uint64_t stated, uint64_t estimated)
     return false;
 }
 
-static void note_estimate(impmem_model *model, const json_t *root, uint64_t bytes, uint32_t draft_layers)
+static void note_estimate(impmem_model *model, const json_t *root, uint64_t bytes, const impmem__estimate *estimate,
+                          uint32_t draft_layers)
 {
     impmem__note(model, "weights: %" PRIu64 " bytes estimated from geometry and dtype", bytes);
-    if (json_is_object(json_object_get(root, "vision_config")) || json_is_object(json_object_get(root, "audio_config"))) {
-        impmem__note(model, "weights: vision and audio towers are not in the estimate");
-    }
+    if (json_is_object(json_object_get(root, "audio_config")))
+        impmem__note(model, "weights: the audio tower is not in the estimate");
     if (draft_layers > 0) {
-        impmem__note(model, "weights: %u multi-token-prediction layers are not in the estimate", draft_layers);
+        impmem__note(model, "weights: %" PRIu64 " bytes of the estimate are %u multi-token-prediction layers",
+                     estimate->draft, draft_layers);
     }
 }
 
-static impmem_status fill_weights(impmem__reading *reading, json_t *root, json_t *text, const char *directory)
+/* hf_quant_config.json beside the config, where it is there. */
+static impmem_status read_quant_file(impmem__reading *reading, const char *directory, json_t **out)
+{
+    size_t bytes = strlen(directory) + sizeof "/hf_quant_config.json";
+    char *path = impmem__take(bytes);
+    struct stat info;
+    if (!path) return impmem__no_memory(&reading->diag, "a path");
+    (void)snprintf(path, bytes, "%s/hf_quant_config.json", directory);
+    impmem__diag own = {path, reading->diag.why};
+    impmem_status st = lstat(path, &info) == 0 ? impmem__json_file(&own, IMPMEM__HF_MAX_CONFIG, out) : IMPMEM_OK;
+    impmem__give(path);
+    return st;
+}
+
+/* What the files name counts; without names, or without files, what the config promises. */
+static void fill_parts(impmem__reading *reading, const impmem__stated *stated, const impmem__estimate *estimate,
+                       uint64_t vision)
+{
+    impmem_model_shape *shape = &reading->model->shape;
+    const bool named = stated->format && stated->tensors > 0;
+    const uint32_t draft_layers = reading->facts.draft_layers;
+    const bool no_vision = named && stated->vision_tensors == 0, no_draft = named && stated->draft_tensors == 0;
+    uint64_t implied = estimate->bytes;
+    if (no_draft) implied -= estimate->draft;
+    if (!no_vision) implied += vision;
+    if (vision > 0 && no_vision) impmem__note(reading->model, "vision: the files hold no tower");
+    shape->draft_layers = no_draft ? 0 : draft_layers;
+    shape->vision_weight_bytes = no_vision ? 0 : stated->vision_bytes ? stated->vision_bytes : vision;
+    if (stated->format && shape->vision_weight_bytes > stated->bytes) shape->vision_weight_bytes = stated->bytes;
+    shape->weight_bytes = stated->format ? stated->bytes : implied;
+    shape->weight_source = stated->format ? IMPMEM_SOURCE_READ : IMPMEM_SOURCE_ESTIMATED;
+    /* Parts are only as good as the whole: far from a stated size they stay unknown. */
+    bool near = !stated->format || meets(reading->model, stated->bytes, implied);
+    shape->embedding_bytes = near ? estimate->embedding : 0;
+    shape->output_bytes = near ? estimate->output : 0;
+}
+
+static impmem_status fill_weights(impmem__reading *reading, json_t *root, json_t *text, const char *directory,
+                                  uint64_t tower)
 {
     impmem_model_shape *shape = &reading->model->shape;
     json_t *extra = NULL;
     impmem_status st = IMPMEM_OK;
-    bool found = false;
-    const char *format = "config.json";
-    uint64_t stated = 0, tensors = 0;
+    impmem__stated stated = {.layers = shape->n_layers};
     if (directory) {
-        st = impmem__weights_stated(directory, reading->diag.why, &stated, &tensors, &format, &found);
-        size_t bytes = strlen(directory) + sizeof "/hf_quant_config.json";
-        char *path = impmem__take(bytes);
-        struct stat info;
-        if (!st && !path) st = impmem__no_memory(&reading->diag, "a path");
-        if (!st) {
-            (void)snprintf(path, bytes, "%s/hf_quant_config.json", directory);
-            impmem__diag own = {path, reading->diag.why};
-            if (lstat(path, &info) == 0) st = impmem__json_file(&own, IMPMEM__HF_MAX_CONFIG, &extra);
-        }
-        impmem__give(path);
+        st = impmem__weights_stated(directory, reading->diag.why, &stated);
+        if (!st) st = read_quant_file(reading, directory, &extra);
     }
     impmem__storage storage;
     impmem__estimate estimate = {0};
     if (!st) st = impmem__storage_read(reading, root, text, extra, &storage);
     if (!st) st = impmem__weights_estimate(reading, root, text, &storage, &estimate);
     json_decref(extra);
-    uint32_t draft_layers = 0;
-    if (!st) st = impmem__key_u32(reading, "num_nextn_predict_layers", 0, IMPMEM_MAX_LAYERS, &draft_layers, NULL);
     if (st) return st;
-    shape->weight_bytes = found ? stated : estimate.bytes;
-    shape->weight_source = found ? IMPMEM_SOURCE_READ : IMPMEM_SOURCE_ESTIMATED;
-    shape->n_tensors = tensors;
+    /* Quantized checkpoints leave the tower as it was. */
+    uint64_t vision = 0, sum = 0;
+    if (impmem_mul(&vision, tower, storage.vector_bytes) || impmem_add(&sum, vision, estimate.bytes)) {
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                              "vision_config: found weights beyond 2^64 bytes, expected a size");
+    }
+    shape->n_tensors = stated.tensors;
     shape->largest_weight_elements = estimate.largest;
     shape->tied_embeddings = estimate.output == 0;
-    reading->model->format = found ? format : "config.json";
-    /* Parts are only as good as the whole: far from a stated size they stay unknown. */
-    bool near = !found || meets(reading->model, stated, estimate.bytes);
-    shape->embedding_bytes = near ? estimate.embedding : 0;
-    shape->output_bytes = near ? estimate.output : 0;
-    if (found) shape->draft_layers = draft_layers;
-    else note_estimate(reading->model, root, estimate.bytes, draft_layers);
+    reading->model->format = stated.format ? stated.format : "config.json";
+    fill_parts(reading, &stated, &estimate, vision);
+    if (!stated.format) note_estimate(reading->model, root, shape->weight_bytes, &estimate, reading->facts.draft_layers);
     return IMPMEM_OK;
 }
 
@@ -204,9 +231,11 @@ static impmem_status fill(json_t *root, const char *path, const char *directory,
         set_name(&model->shape, path, directory, root);
         st = impmem__arch_check(reading, arch);
     }
+    uint64_t tower = 0;
+    if (!st) st = impmem__vision_read(reading, root, text, &tower);
     if (!st) st = impmem__facts_read(reading);
     if (!st) st = impmem__shape_fill(reading);
-    if (!st) st = fill_weights(reading, root, text, directory);
+    if (!st) st = fill_weights(reading, root, text, directory, tower);
     impmem__give(reading);
     return st;
 }

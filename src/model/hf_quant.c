@@ -46,6 +46,7 @@ static void set_linear(impmem__storage *storage, impmem__format format)
     storage->part[IMPMEM__PART_ATTENTION] = format;
     storage->part[IMPMEM__PART_MLP] = format;
     storage->part[IMPMEM__PART_EXPERT] = format;
+    storage->part[IMPMEM__PART_STATE] = format;
 }
 
 /* Attention modules named in a list of modules that were left alone. */
@@ -116,6 +117,16 @@ static bool by_algorithm(const char *name, impmem__format *format)
     return true;
 }
 
+static bool group_format(const json_t *weights, impmem__format *format)
+{
+    uint32_t bits = number_of(weights, "num_bits", 0);
+    bool real = strcmp(text_of(weights, "type"), "float") == 0;
+    if (bits == 4 && real) *format = number_of(weights, "group_size", 16) == 32 ? mxfp4 : nvfp4;
+    else if (bits == 8 && real) *format = (impmem__format){.bits = 8, .row_bytes = 2, .packed = 1};
+    else return grouped(weights, 0, false, format);
+    return true;
+}
+
 /* compressed-tensors: the first group that says how wide its weights are. */
 static bool by_groups(const json_t *config, impmem__format *format)
 {
@@ -123,15 +134,42 @@ static bool by_groups(const json_t *config, impmem__format *format)
     json_t *entry;
     json_object_foreach(json_object_get(config, "config_groups"), name, entry)
     {
-        const json_t *weights = json_object_get(entry, "weights");
-        uint32_t bits = number_of(weights, "num_bits", 0);
-        bool real = strcmp(text_of(weights, "type"), "float") == 0;
-        if (bits == 4 && real) *format = number_of(weights, "group_size", 16) == 32 ? mxfp4 : nvfp4;
-        else if (bits == 8 && real) *format = (impmem__format){.bits = 8, .row_bytes = 2, .packed = 1};
-        else if (!grouped(weights, 0, false, format)) continue;
-        return true;
+        if (group_format(json_object_get(entry, "weights"), format)) return true;
     }
     return false;
+}
+
+/* Groups that list their modules by name: each part takes the format of the group that names it. False where no group
+ * does, and nothing was set. */
+static bool by_targets(const json_t *config, impmem__storage *storage)
+{
+    static const struct {
+        const char *word;
+        impmem__part part;
+    } words[] = {{".experts.", IMPMEM__PART_EXPERT},      {".mlp.", IMPMEM__PART_MLP},
+                 {".self_attn.", IMPMEM__PART_ATTENTION}, {".linear_attn.", IMPMEM__PART_STATE},
+                 {".mamba.", IMPMEM__PART_STATE},         {"lm_head", IMPMEM__PART_HEAD}};
+    bool any = false;
+    const char *name;
+    json_t *entry;
+    json_object_foreach(json_object_get(config, "config_groups"), name, entry)
+    {
+        impmem__format format;
+        if (!group_format(json_object_get(entry, "weights"), &format)) continue;
+        size_t i;
+        json_t *target;
+        json_array_foreach(json_object_get(entry, "targets"), i, target)
+        {
+            const char *module = json_string_value(target);
+            for (size_t k = 0; module && k < sizeof words / sizeof *words; k++) {
+                if (!strstr(module, words[k].word)) continue;
+                storage->part[words[k].part] = format;
+                any = true;
+                break;
+            }
+        }
+    }
+    return any;
 }
 
 static bool read_method(const json_t *config, impmem__format *format)
@@ -175,6 +213,7 @@ impmem_status impmem__storage_read(impmem__reading *reading, const json_t *root,
         out->part[IMPMEM__PART_EXPERT] = mxfp4;
         return IMPMEM_OK;
     }
+    if (by_targets(config, out)) return IMPMEM_OK;
     impmem__format format;
     if (!read_method(config, &format)) {
         impmem__note(reading->model,

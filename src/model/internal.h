@@ -11,7 +11,7 @@
 
 /* ---- the model object ---- */
 
-#define IMPMEM__NOTES 40u
+#define IMPMEM__NOTES 48u
 #define IMPMEM__NOTE_BYTES 200u
 
 struct impmem_model {
@@ -147,6 +147,17 @@ typedef enum impmem__field {
     IMPMEM__F_MLA_V_DIM,
     IMPMEM__F_SHARED_KV_LAYERS,
     IMPMEM__F_NEXTN,
+    IMPMEM__F_CONV_KERNEL,
+    IMPMEM__F_INNER,
+    IMPMEM__F_STATE,
+    IMPMEM__F_GROUPS,
+    IMPMEM__F_EXPAND,
+    IMPMEM__F_RANK,
+    IMPMEM__F_STATE_HEADS,
+    IMPMEM__F_STATE_HEAD_DIM,
+    IMPMEM__F_INTERVAL,
+    IMPMEM__F_INDEX_DIM,
+    IMPMEM__F_INDEX_HEADS,
     IMPMEM__F_COUNT
 } impmem__field;
 
@@ -159,6 +170,15 @@ typedef enum impmem__window_rule {
     IMPMEM__WINDOW_PERIODIC, /* all but every period-th layer */
     IMPMEM__WINDOW_CHUNKS    /* chunked attention, all but every period-th layer */
 } impmem__window_rule;
+
+/* Which layers keep a recurrent state. */
+typedef enum impmem__mix {
+    IMPMEM__MIX_NONE = 0,
+    IMPMEM__MIX_ALL,    /* every layer, and none attends */
+    IMPMEM__MIX_BOTH,   /* every layer, beside its attention */
+    IMPMEM__MIX_LISTED, /* those that don't attend, by a list or a period */
+    IMPMEM__MIX_PATTERN /* one letter a layer: a layer is a state, attention or a feed-forward part, never two of them */
+} impmem__mix;
 
 /* What an architecture has that its keys don't say. */
 #define IMPMEM__A_TIED 0x1u        /* tie_word_embeddings when the key is missing */
@@ -185,6 +205,13 @@ typedef enum impmem__window_rule {
 #define IMPMEM__A_GROUPED_MQ 0x200000u       /* multi_query_attention decides whether the group count is used */
 #define IMPMEM__A_PER_LAYER_INPUT 0x400000u  /* per-layer input embeddings */
 #define IMPMEM__A_SHARED_EXPERT_FF 0x800000u /* one shared expert of the experts' width */
+#define IMPMEM__A_GATED_QUERY 0x1000000u     /* the query projection carries a gate, unless attn_output_gate is false */
+#define IMPMEM__A_INDEXER 0x2000000u         /* sparse attention: a key of its own a token */
+#define IMPMEM__A_CROSS 0x4000000u           /* some layers attend to an image instead */
+#define IMPMEM__A_NO_FEED_FORWARD 0x8000000u
+#define IMPMEM__A_FUSED_STATE 0x10000000u   /* one input projection for query, key, value and gate */
+#define IMPMEM__A_STATE_NORMS 0x20000000u   /* norms of the step, B and C */
+#define IMPMEM__A_STATE_NO_NORM 0x40000000u /* no norm before the output, unless mamba_rms_norm is true */
 
 typedef struct impmem__arch {
     const char *name;
@@ -195,10 +222,13 @@ typedef struct impmem__arch {
     uint8_t window;    /* impmem__window_rule */
     uint8_t period;    /* published default of the pattern */
     uint8_t norms;     /* per layer; 0 = 2 */
+    uint8_t recurrent; /* impmem_recurrent_kind of the layers that have a state */
+    uint8_t mix;       /* impmem__mix */
     uint16_t head_dim; /* published defaults for keys that are missing; 0 = none */
     uint32_t default_window;
     uint32_t default_vocab;
     uint32_t default_context;
+    uint32_t default_experts_used;
 } impmem__arch;
 
 /* NULL when unknown. */
@@ -219,6 +249,15 @@ typedef struct impmem__facts {
     uint32_t window;
     uint32_t q_lora, kv_lora, rope_dim, nope_dim, mla_v_dim;
     uint32_t shared_kv_layers;
+    uint32_t index_dim, index_heads;
+    uint32_t cross_tokens;
+    uint32_t draft_layers;
+    uint32_t conv_kernel, conv_channels;
+    uint32_t inner, state, groups, rank; /* of a state: rows, columns, groups of B and C, rank of the step (Mamba) */
+    uint32_t state_heads;                /* Mamba-2; value heads of a delta net */
+    uint32_t state_head_dim;             /* value heads' */
+    uint64_t state_elements;
+    bool gated_query;
     bool latent;
     bool k_is_v; /* full layers project K and V with one matrix */
     uint32_t heads[IMPMEM_MAX_LAYERS];
@@ -228,6 +267,9 @@ typedef struct impmem__facts {
     uint32_t ff[IMPMEM_MAX_LAYERS];
     uint8_t windowed[IMPMEM_MAX_LAYERS];
     uint8_t moe[IMPMEM_MAX_LAYERS];
+    uint8_t recurrent[IMPMEM_MAX_LAYERS]; /* 1: has a state */
+    uint8_t cross[IMPMEM_MAX_LAYERS];     /* 1: attends to an image */
+    char part[IMPMEM_MAX_LAYERS];         /* the layer's letter where it is one part only, else 0 */
 } impmem__facts;
 
 typedef struct impmem__reading {
@@ -268,11 +310,19 @@ impmem_status impmem__arch_check(impmem__reading *reading, const char *name);
 /* Fills facts, then the shape (all but weights). */
 impmem_status impmem__facts_read(impmem__reading *reading);
 impmem_status impmem__windows_read(impmem__reading *reading);
+/* Which layers have a state, which of them don't attend, and the size of a state. */
+impmem_status impmem__recurrent_read(impmem__reading *reading);
+/* Whether a word of layer_types means a layer without attention. */
+bool impmem__recurrent_word(const char *word);
+/* Layers that attend to an image; the tower's tokens are in the shape, or among the keys of a GGUF. */
+impmem_status impmem__cross_read(impmem__reading *reading);
 impmem_status impmem__shape_fill(impmem__reading *reading);
 
 /* ---- GGUF ---- */
 
 impmem_status impmem__gguf_read(const char *path, impmem_model *model, impmem_error *why);
+/* impmem_model_read_projector over memory, for fuzzing. */
+impmem_status impmem__gguf_read_projector_memory(const void *bytes, uint64_t size, impmem_model *model, impmem_error *why);
 /* The same over memory, for fuzzing: split sets are refused, since there are no siblings. */
 impmem_status impmem__gguf_read_memory(const void *bytes, uint64_t size, impmem_model *model, impmem_error *why);
 

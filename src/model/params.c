@@ -91,25 +91,119 @@ static void latent_attention(walk *w, uint32_t i)
     matrices(w, IMPMEM__PART_ATTENTION, f->hidden, value, 1);
 }
 
+/* Queries from the low rank, one shared key, a weight per head; the key's norm has a bias. */
+static void indexer(walk *w)
+{
+    const impmem__facts *f = w->facts;
+    matrices(w, IMPMEM__PART_ATTENTION, (uint64_t)f->index_heads * f->index_dim, f->q_lora ? f->q_lora : f->hidden, 1);
+    matrices(w, IMPMEM__PART_ATTENTION, f->index_dim, f->hidden, 1);
+    matrices(w, IMPMEM__PART_ROUTER, f->index_heads, f->hidden, 1);
+    vectors(w, 2, f->index_dim);
+}
+
 static void attention(walk *w, uint32_t i, bool bias_key)
 {
     const impmem__facts *f = w->facts;
+    if (f->kv_heads[i] == 0) return;
     if (f->latent) {
         latent_attention(w, i);
+        if (f->index_dim) indexer(w);
         return;
     }
     uint64_t query = (uint64_t)f->heads[i] * f->k_dim[i], out = (uint64_t)f->heads[i] * f->v_dim[i];
     uint64_t key = (uint64_t)f->kv_heads[i] * f->k_dim[i], value = (uint64_t)f->kv_heads[i] * f->v_dim[i];
     if (f->k_is_v && !f->windowed[i]) value = 0;
-    matrices(w, IMPMEM__PART_ATTENTION, query, f->hidden, 1);
+    matrices(w, IMPMEM__PART_ATTENTION, f->gated_query ? 2 * query : query, f->hidden, 1);
     matrices(w, IMPMEM__PART_ATTENTION, key, f->hidden, 1);
     matrices(w, IMPMEM__PART_ATTENTION, value, f->hidden, 1);
     matrices(w, IMPMEM__PART_ATTENTION, f->hidden, out, 1);
     if (has(w, IMPMEM__A_QKV_BIAS) || bias_key) vectors(w, 1, query + key + value);
     if (has(w, IMPMEM__A_OUT_BIAS) || bias_key) vectors(w, 1, f->hidden);
-    if (has(w, IMPMEM__A_QK_NORM)) vectors(w, 2, f->k_dim[i]);
+    if (has(w, IMPMEM__A_QK_NORM) || f->cross[i]) vectors(w, 2, f->k_dim[i]);
+    if (f->cross[i]) vectors(w, 2, 1); /* gates of the attention and of what follows it */
     if (has(w, IMPMEM__A_QK_NORM_WIDE)) vectors(w, 1, query + key);
     if (has(w, IMPMEM__A_SINKS)) vectors(w, 1, f->heads[i]);
+}
+
+static void delta_net(walk *w)
+{
+    const impmem__facts *f = w->facts;
+    const uint64_t keys = 2 * (uint64_t)f->groups * f->state, inner = f->inner, heads = f->state_heads;
+    if (has(w, IMPMEM__A_FUSED_STATE)) {
+        matrices(w, IMPMEM__PART_STATE, keys + 2 * inner, f->hidden, 1);
+        matrices(w, IMPMEM__PART_STATE, 2 * heads, f->hidden, 1);
+    } else {
+        matrices(w, IMPMEM__PART_STATE, keys + inner, f->hidden, 1);
+        matrices(w, IMPMEM__PART_STATE, inner, f->hidden, 1);
+        matrices(w, IMPMEM__PART_STATE, heads, f->hidden, 2);
+    }
+    matrices(w, IMPMEM__PART_STATE, f->hidden, inner, 1);
+    vectors(w, f->conv_kernel, f->conv_channels);
+    vectors(w, 2, heads); /* decay and step */
+    vectors(w, 1, f->state_head_dim);
+}
+
+typedef struct state_keys {
+    bool conv_bias, projection_bias, norm;
+} state_keys;
+
+static void mamba(walk *w, const state_keys *keys)
+{
+    const impmem__facts *f = w->facts;
+    const uint64_t inner = f->inner, d = f->hidden, mixed = (uint64_t)f->rank + UINT64_C(2) * f->state;
+    matrices(w, IMPMEM__PART_STATE, 2 * inner, d, 1);
+    matrices(w, IMPMEM__PART_STATE, mixed, inner, 1);
+    matrices(w, IMPMEM__PART_STATE, inner, f->rank, 1);
+    matrices(w, IMPMEM__PART_STATE, d, inner, 1);
+    vectors(w, (uint64_t)f->conv_kernel + keys->conv_bias, inner);
+    vectors(w, (uint64_t)f->state + 2, inner); /* decays, skip, and the step's bias */
+    if (keys->projection_bias) vectors(w, 1, 2 * inner + d);
+    if (has(w, IMPMEM__A_STATE_NORMS)) vectors(w, 1, mixed);
+}
+
+static void mamba2(walk *w, const state_keys *keys)
+{
+    const impmem__facts *f = w->facts;
+    const uint64_t inner = f->inner, d = f->hidden, rows = inner + f->conv_channels + f->state_heads;
+    matrices(w, IMPMEM__PART_STATE, rows, d, 1);
+    matrices(w, IMPMEM__PART_STATE, d, inner, 1);
+    vectors(w, (uint64_t)f->conv_kernel + keys->conv_bias, f->conv_channels);
+    vectors(w, 3, f->state_heads); /* decay, skip, step */
+    if (keys->projection_bias) vectors(w, 1, rows + d);
+    if (keys->norm) vectors(w, 1, inner);
+}
+
+static void short_conv(walk *w, const state_keys *keys)
+{
+    const impmem__facts *f = w->facts;
+    matrices(w, IMPMEM__PART_STATE, 3 * (uint64_t)f->hidden, f->hidden, 1);
+    matrices(w, IMPMEM__PART_STATE, f->hidden, f->hidden, 1);
+    vectors(w, f->conv_kernel, f->conv_channels);
+    if (keys->conv_bias) vectors(w, 5, f->hidden);
+}
+
+static impmem_status read_state_keys(walk *w, state_keys *out)
+{
+    const bool conv = w->reading->arch->recurrent == IMPMEM_RECURRENT_SHORT_CONV;
+    *out = (state_keys){!conv, false, !has(w, IMPMEM__A_STATE_NO_NORM)};
+    impmem_status st = impmem__key_bool(w->reading, "mamba_conv_bias", &out->conv_bias, NULL);
+    if (!st) st = impmem__key_bool(w->reading, "use_conv_bias", &out->conv_bias, NULL);
+    if (!st && conv) st = impmem__key_bool(w->reading, "conv_bias", &out->conv_bias, NULL);
+    if (!st) st = impmem__key_bool(w->reading, "mamba_proj_bias", &out->projection_bias, NULL);
+    if (!st) st = impmem__key_bool(w->reading, "use_bias", &out->projection_bias, NULL);
+    if (!st && has(w, IMPMEM__A_STATE_NO_NORM)) st = impmem__key_bool(w->reading, "mamba_rms_norm", &out->norm, NULL);
+    return st;
+}
+
+static void recurrent(walk *w, const state_keys *keys)
+{
+    switch ((impmem_recurrent_kind)w->reading->arch->recurrent) {
+    case IMPMEM_RECURRENT_NONE: break;
+    case IMPMEM_RECURRENT_MAMBA: mamba(w, keys); break;
+    case IMPMEM_RECURRENT_MAMBA2: mamba2(w, keys); break;
+    case IMPMEM_RECURRENT_DELTA_NET: delta_net(w); break;
+    case IMPMEM_RECURRENT_SHORT_CONV: short_conv(w, keys); break;
+    }
 }
 
 static void feed_forward(walk *w, impmem__part part, uint64_t width, uint64_t count)
@@ -158,7 +252,8 @@ static impmem_status outer(walk *w, const json_t *root, const json_t *text)
     if (!json_is_boolean(key)) key = json_object_get(root, "tie_word_embeddings");
     if (json_is_boolean(key)) tied = json_is_true(key);
     impmem_status st = impmem__key_bool(w->reading, "lm_head_bias", &bias, NULL);
-    matrices(w, IMPMEM__PART_EMBEDDING, f->vocab, f->hidden, 1);
+    /* Eight more rows are looked up than scored where images have tokens of their own. */
+    matrices(w, IMPMEM__PART_EMBEDDING, has(w, IMPMEM__A_CROSS) ? (uint64_t)f->vocab + 8 : f->vocab, f->hidden, 1);
     w->embedding = w->bytes; /* the walk begins here */
     if (!tied) matrices(w, IMPMEM__PART_HEAD, f->vocab, f->hidden, 1);
     w->output = w->bytes - w->embedding;
@@ -166,6 +261,31 @@ static impmem_status outer(walk *w, const json_t *root, const json_t *text)
     if (has(w, IMPMEM__A_POSITIONS)) matrices(w, IMPMEM__PART_EMBEDDING, f->context, f->hidden, 1);
     vectors(w, has(w, IMPMEM__A_NORM_BIAS) ? 2 : 1, f->hidden);
     return st;
+}
+
+static void layer(walk *w, uint32_t i, bool bias_key, const state_keys *keys)
+{
+    const impmem__facts *f = w->facts;
+    uint64_t norms = w->reading->arch->norms ? w->reading->arch->norms : 2;
+    if (has(w, IMPMEM__A_NORM_BIAS)) norms *= 2;
+    attention(w, i, bias_key);
+    if (f->recurrent[i]) recurrent(w, keys);
+    vectors(w, norms, f->hidden);
+    if (f->experts > 0 && f->moe[i]) experts(w);
+    if (f->ff[i] > 0) feed_forward(w, IMPMEM__PART_MLP, f->ff[i], 1);
+}
+
+/* A layer that predicts a further token is like the last one that attends, behind a projection of its two inputs with
+ * three norms; embedding and head are the model's own. */
+static void draft_layer(walk *w, bool bias_key, const state_keys *keys)
+{
+    const impmem__facts *f = w->facts;
+    uint32_t last = f->layers;
+    while (last > 0 && (f->kv_heads[last - 1] == 0 || f->recurrent[last - 1])) last--;
+    if (last == 0) return;
+    layer(w, last - 1, bias_key, keys);
+    matrices(w, IMPMEM__PART_MLP, f->hidden, 2 * (uint64_t)f->hidden, 1);
+    vectors(w, 3, f->hidden);
 }
 
 impmem_status impmem__weights_estimate(impmem__reading *reading, const json_t *root, const json_t *text,
@@ -180,15 +300,12 @@ impmem_status impmem__weights_estimate(impmem__reading *reading, const json_t *r
     if (!st) st = per_layer_inputs(&w, &per_layer);
     if (st) return st;
     if (qkv_key) w.flags |= IMPMEM__A_QKV_BIAS;
-    uint64_t norms = reading->arch->norms ? reading->arch->norms : 2;
-    if (has(&w, IMPMEM__A_NORM_BIAS)) norms *= 2;
-    for (uint32_t i = 0; i < f->layers; i++) {
-        attention(&w, i, bias_key);
-        vectors(&w, norms, f->hidden);
-        bool moe = f->experts > 0 && f->moe[i];
-        if (moe) experts(&w);
-        if (f->ff[i] > 0) feed_forward(&w, IMPMEM__PART_MLP, f->ff[i], 1);
-    }
+    state_keys keys;
+    st = read_state_keys(&w, &keys);
+    if (st) return st;
+    for (uint32_t i = 0; i < f->layers; i++) layer(&w, i, bias_key, &keys);
+    const uint64_t draft = w.bytes;
+    for (uint32_t i = 0; i < f->draft_layers; i++) draft_layer(&w, bias_key, &keys);
     if (w.overflow) {
         return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
                               "geometry: found weights beyond 2^64 bytes, expected a "
@@ -196,6 +313,6 @@ impmem_status impmem__weights_estimate(impmem__reading *reading, const json_t *r
     }
     if (per_layer)
         impmem__note(reading->model, "weights: small per-layer parts besides the per-layer inputs are not in the estimate");
-    *out = (impmem__estimate){w.bytes, w.largest, w.embedding, w.output};
+    *out = (impmem__estimate){w.bytes, w.largest, w.embedding, w.output, w.bytes - draft};
     return IMPMEM_OK;
 }

@@ -77,10 +77,9 @@ static impmem_status read_tensor(const char *name, const json_t *tensor, uint64_
     return IMPMEM_OK;
 }
 
-static impmem_status read_header(json_t *root, uint64_t data_bytes, const impmem__diag *diag, uint64_t *out_bytes,
-                                 uint64_t *out_tensors)
+static impmem_status read_header(json_t *root, uint64_t data_bytes, const impmem__diag *diag, impmem__stated *stated)
 {
-    uint64_t sum = 0, n = 0;
+    uint64_t sum = 0;
     const char *name;
     json_t *tensor;
     json_object_foreach(root, name, tensor)
@@ -91,20 +90,19 @@ static impmem_status read_header(json_t *root, uint64_t data_bytes, const impmem
         if (st) return st;
         if (impmem_add(&sum, sum, bytes))
             return bad_tensor(diag, name, "found a sum of sizes beyond 2^64, expected a size");
-        n++;
+        impmem__stated_name(stated, name, bytes);
     }
     if (sum != data_bytes) {
         return impmem__refuse(diag, sum > data_bytes ? IMPMEM_ERR_BAD_VALUE : IMPMEM_ERR_BAD_FORMAT, 8,
                               "tensors: found %" PRIu64 " bytes in all, expected the %" PRIu64 " after the header", sum,
                               data_bytes);
     }
-    *out_bytes = sum;
-    *out_tensors = n;
-    return IMPMEM_OK;
+    if (!impmem_add(&stated->bytes, stated->bytes, sum)) return IMPMEM_OK;
+    return impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                          "safetensors files: found more than 2^64 bytes, expected a size");
 }
 
-impmem_status impmem__safetensors_parse(impmem__source *source, const impmem__diag *diag, uint64_t *out_bytes,
-                                        uint64_t *out_tensors)
+impmem_status impmem__safetensors_parse(impmem__source *source, const impmem__diag *diag, impmem__stated *stated)
 {
     unsigned char raw[8];
     impmem_status st = impmem__source_read(source, raw, sizeof raw, "the header's length", diag);
@@ -132,19 +130,19 @@ impmem_status impmem__safetensors_parse(impmem__source *source, const impmem__di
     if (!st) st = impmem__json_parse(text, length, diag, &root);
     impmem__give(text);
     if (st) return st;
-    st = read_header(root, impmem__source_left(source), diag, out_bytes, out_tensors);
+    st = read_header(root, impmem__source_left(source), diag, stated);
     json_decref(root);
     return st;
 }
 
-impmem_status impmem__safetensors_read(const char *path, impmem_error *why, uint64_t *out_bytes, uint64_t *out_tensors)
+impmem_status impmem__safetensors_read(const char *path, impmem_error *why, impmem__stated *stated)
 {
     impmem__diag diag = {path, why};
     impmem__source *source = impmem__take(sizeof *source);
     if (!source) return impmem__no_memory(&diag, "a buffer");
     impmem_status st = impmem__source_open(source, &diag);
     if (!st) {
-        st = impmem__safetensors_parse(source, &diag, out_bytes, out_tensors);
+        st = impmem__safetensors_parse(source, &diag, stated);
         impmem__source_close(source);
     }
     impmem__give(source);

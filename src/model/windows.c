@@ -51,7 +51,8 @@ static impmem_status read_layer_types(impmem__reading *reading, const impmem__va
             facts->windowed[i] = 1;
             *any = true;
             if (type[0] == 'c') *chunked = true;
-        } else if (strcmp(type, "full_attention") != 0 && strcmp(type, "attention") != 0) {
+        } else if (strcmp(type, "full_attention") != 0 && strcmp(type, "attention") != 0 &&
+                   !(reading->arch->recurrent && impmem__recurrent_word(type))) {
             char what[80];
             impmem__describe(&item, what, sizeof what);
             return impmem__refuse(

@@ -10,10 +10,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     impmem__source *source = calloc(1, sizeof *source);
     if (!source) return 0;
     impmem__source_memory(source, data, size);
-    uint64_t bytes = 0, tensors = 0;
-    impmem_status st = impmem__safetensors_parse(source, &diag, &bytes, &tensors);
+    impmem__stated stated = {0};
+    impmem_status st = impmem__safetensors_parse(source, &diag, &stated);
     if (st) fuzz_check_refusal(st, &why);
-    else fuzz_require(bytes < size, "tensors are inside the file", "");
+    else fuzz_require(stated.bytes < size && stated.vision_bytes <= stated.bytes, "tensors are inside the file", "");
     free(source);
     return 0;
 }
