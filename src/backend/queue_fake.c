@@ -206,19 +206,23 @@ static void fake_destroy(void *self)
     impmem__release(&plain, q, q->bytes);
 }
 
-/* The ring is simulation, not product: from the C library, charged to no line. */
-static impmem_status make(const impmem_fake_queue_options *o, fake_queue **out, impmem_error *why)
+/* The ring is simulation, not product: from the C library, charged to no line. NULL: *st says why not. */
+static fake_queue *make(const impmem_fake_queue_options *o, impmem_status *st, impmem_error *why)
 {
     uint32_t capacity = o->capacity ? o->capacity : DEFAULT_CAPACITY, batch = o->batch ? o->batch : DEFAULT_BATCH;
     uint64_t ring = 0, copies = 0, bytes = 0;
     impmem_allocator plain = impmem_default_allocator();
-    impmem_status st = impmem_mul(&copies, (uint64_t)capacity * batch, sizeof(impmem_block_copy));
-    if (!st) st = impmem_mul(&ring, capacity, sizeof(piece));
-    if (!st) st = impmem_add(&bytes, ring, sizeof(fake_queue));
-    if (!st) st = impmem_add(&bytes, bytes, copies);
-    if (st) return impmem__error_set(why, st, SUBJECT, "%u pieces of %u copies are too many", capacity, batch);
+    if (impmem_mul(&copies, (uint64_t)capacity * batch, sizeof(impmem_block_copy)) ||
+        impmem_mul(&ring, capacity, sizeof(piece)) || impmem_add(&bytes, ring, sizeof(fake_queue)) ||
+        impmem_add(&bytes, bytes, copies)) {
+        *st = impmem__error_set(why, IMPMEM_ERR_OVERFLOW, SUBJECT, "%u pieces of %u copies are too many", capacity, batch);
+        return NULL;
+    }
     fake_queue *q = impmem__allocate_zeroed(&plain, bytes, IMPMEM__TABLE_ALIGNMENT);
-    if (!q) return impmem__error_set(why, IMPMEM_ERR_OUT_OF_HOST_MEMORY, SUBJECT, "no host memory for the ring of the queue");
+    if (!q) {
+        *st = impmem__error_set(why, IMPMEM_ERR_OUT_OF_HOST_MEMORY, SUBJECT, "no host memory for the ring of the queue");
+        return NULL;
+    }
     q->bytes = bytes;
     q->capacity = capacity;
     q->batch = batch;
@@ -230,10 +234,10 @@ static impmem_status make(const impmem_fake_queue_options *o, fake_queue **out, 
     if (q->has_wake && q->delay_ns) q->has_thread = pthread_create(&q->thread, NULL, run_by_thread, q) == 0;
     if (!q->has_wake || (q->delay_ns && !q->has_thread)) {
         fake_destroy(q);
-        return impmem__error_set(why, IMPMEM_ERR_OUT_OF_HOST_MEMORY, SUBJECT, "no thread or lock for the queue");
+        *st = impmem__error_set(why, IMPMEM_ERR_OUT_OF_HOST_MEMORY, SUBJECT, "no thread or lock for the queue");
+        return NULL;
     }
-    *out = q;
-    return IMPMEM_OK;
+    return q;
 }
 
 impmem_status impmem_fake_queue_create(impmem_ledger *ledger, const impmem_fake_queue_options *options, impmem_queue **out,
@@ -246,9 +250,8 @@ impmem_status impmem_fake_queue_create(impmem_ledger *ledger, const impmem_fake_
     impmem_status st = impmem__options_check(options->size, options->version, sizeof *options, 1);
     if (st) return impmem__error_set(why, st, "fake queue options", "size %u or version %u is not one of this library",
                                      options->size, options->version);
-    fake_queue *q = NULL;
-    st = make(options, &q, why);
-    if (st) return st;
+    fake_queue *q = make(options, &st, why);
+    if (!q) return st;
     const impmem_queue_ops ops = {sizeof ops,  1,          fake_fill, fake_copy,   fake_copy_blocks,
                                   fake_signal, fake_after, fake_wait, fake_destroy};
     st = impmem_queue_create(ledger, &ops, q, &q->counter, IMPMEM_NO_LINE, out, why);
