@@ -38,7 +38,6 @@ struct impmem_arena {
     uint64_t base;
     share *shares;     /* n_shares of them behind the object, or &own */
     uint32_t n_shares; /* at least 1 */
-    impmem_line_id control_line;
     uint64_t exhausted;
     uint64_t high_water; /* as of the last reset */
     uint64_t object_bytes;
@@ -87,19 +86,10 @@ impmem_status impmem_arena_open(impmem_region *region, impmem_tier tier, impmem_
     impmem_status st = impmem_control_arena_bytes(n, &bytes);
     if (st) return impmem__error_set(why, st, SUBJECT, "%u shares are too many", n);
 
-    impmem_line_id line = impmem__control_line(0);
     void *memory = NULL;
-    st = impmem_ledger_host_allocate(ledger, line, IMPMEM_TAG_HOST_CONTROL, bytes, &memory, why);
+    st = impmem__tier_take(region, &tier_ops, bytes, SUBJECT, &memory, why);
     if (st) return st;
-
     impmem_arena *arena = memory;
-    st = impmem__region_open_tier(region, &tier_ops, arena);
-    if (st) {
-        st = impmem__error_set(why, st, SUBJECT, "the region is open in another allocator");
-        impmem_ledger_host_free(ledger, line, IMPMEM_TAG_HOST_CONTROL, memory, bytes);
-        return st;
-    }
-    arena->control_line = line;
     arena->object_bytes = bytes;
     arena->region = region;
     arena->ledger = ledger;
@@ -124,8 +114,7 @@ void impmem_arena_close(impmem_arena **handle)
     impmem_arena *arena = *handle;
     *handle = NULL;
     for (uint32_t i = 0; i < arena->n_shares; i++) impmem__live_set(arena->shares[i].live, 0);
-    impmem__region_close_tier(arena->region);
-    impmem_ledger_host_free(arena->ledger, arena->control_line, IMPMEM_TAG_HOST_CONTROL, arena, arena->object_bytes);
+    impmem__tier_give(arena->region, arena, arena->object_bytes);
 }
 
 /* NULL when the line has no share here. Without shares the region's own line is the only one; when that is no line of

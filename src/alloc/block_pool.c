@@ -151,12 +151,8 @@ impmem_status impmem_block_pool_open(impmem_ledger *ledger, const impmem_block_p
         pool->base = impmem_region_base(s.region);
         pool->track = impmem__region_track(s.region);
         pool->region_id = impmem_region_id(s.region);
-        uint64_t prefix = impmem_region_committed_prefix(s.region);
-        uint64_t committed = impmem_region_committed_bytes(s.region);
-        uint32_t backed;
-        st = back(pool, s.blocks, &backed, why);
+        st = impmem__region_back_all(s.region, s.blocks * s.stride, why);
         if (st) {
-            impmem__region_unback(s.region, prefix, committed);
             destroy(pool);
             return st;
         }

@@ -25,14 +25,26 @@ uint32_t impmem__object_tag(const impmem_ledger *ledger, uint32_t pool_id);
  * object's is not taken for one of its own, and too low to wrap. */
 uint64_t impmem__seal_start(const impmem_ledger *ledger, uint32_t pool_id);
 
+/* ---- objects ------------------------------------------------------------------------------------------------------ */
+
+/* Zeroed host control memory of the size that the planner counts, and back. */
+impmem_status impmem__object_take(impmem_ledger *ledger, impmem_status (*size)(uint64_t *out_bytes), void **out,
+                                  impmem_error *why);
+void impmem__object_give(impmem_ledger *ledger, impmem_status (*size)(uint64_t *out_bytes), void *object);
+
+/* An object of `bytes` with the region's tier, which no other allocator can have then: BUSY. */
+impmem_status impmem__tier_take(impmem_region *region, const impmem__tier_ops *ops, uint64_t bytes, const char *subject,
+                                void **out, impmem_error *why);
+void impmem__tier_give(impmem_region *region, void *object, uint64_t bytes);
+
 /* ---- commitment -------------------------------------------------------------------------------------------------- */
 
 /* Makes the first `bytes` of a region committed; what is committed above them stays. Nothing to do for a fixed region. */
 impmem_status impmem__region_back(impmem_region *region, uint64_t bytes, impmem_error *why);
 
-/* Undoes impmem__region_back as far as that can be done: `prefix_before` and `committed_before` are the region's figures of
- * before. With islands above the prefix nothing is given back, since they can't be told from what was added. */
-void impmem__region_unback(impmem_region *region, uint64_t prefix_before, uint64_t committed_before);
+/* The same, all or nothing as far as that can be done: with islands above the prefix nothing is given back after a failure,
+ * since they can't be told from what was added. */
+impmem_status impmem__region_back_all(impmem_region *region, uint64_t bytes, impmem_error *why);
 
 /* ---- live bytes -------------------------------------------------------------------------------------------------- */
 

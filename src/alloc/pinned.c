@@ -39,20 +39,15 @@ static pinned_object *find(impmem_pinned pinned)
 
 static void free_object(pinned_object *object)
 {
-    impmem_ledger_host_free(object->ledger, IMPMEM_LINE_HOST_CONTROL, IMPMEM_TAG_HOST_CONTROL, object,
-                            IMPMEM__PINNED_BYTES);
+    impmem__object_give(object->ledger, impmem_control_pinned_bytes, object);
 }
 
 /* An object with nothing in it yet. */
 static impmem_status new_object(impmem_ledger *ledger, impmem_line_id line, uint64_t bytes, pinned_object **out,
                                 impmem_error *why)
 {
-    uint64_t object_bytes = 0;
     void *memory = NULL;
-    impmem_status st = impmem_control_pinned_bytes(&object_bytes);
-    if (!st)
-        st = impmem_ledger_host_allocate(ledger, IMPMEM_LINE_HOST_CONTROL, IMPMEM_TAG_HOST_CONTROL, object_bytes, &memory,
-                                         why);
+    impmem_status st = impmem__object_take(ledger, impmem_control_pinned_bytes, &memory, why);
     if (st) return st;
     pinned_object *object = memory;
     object->ledger = ledger;

@@ -26,9 +26,7 @@ struct impmem_scratch {
     uint64_t exhausted;
     impmem_region *region;
     const impmem_track *track; /* NULL: none */
-    impmem_ledger *ledger;
     uint64_t object_bytes;
-    impmem_line_id control_line;
     /* Of the open marks, the outermost at 1; epoch 0 at 0 says that there is none. Two arrays: as pairs they would be
      * stored and read back in different widths. */
     uint64_t mark_epoch[IMPMEM_SCRATCH_MAX_DEPTH + 1];
@@ -58,30 +56,16 @@ impmem_status impmem_scratch_open(impmem_region *region, impmem_scratch **out, i
     uint64_t bytes = 0;
     impmem_status st = impmem_control_scratch_bytes(&bytes);
     if (st) return st;
-    impmem_line_id line = impmem__control_line(0);
     void *memory = NULL;
-    st = impmem_ledger_host_allocate(ledger, line, IMPMEM_TAG_HOST_CONTROL, bytes, &memory, why);
+    st = impmem__tier_take(region, &tier_ops, bytes, SUBJECT, &memory, why);
     if (st) return st;
-
-    impmem_scratch *scratch = memory;
-    st = impmem__region_open_tier(region, &tier_ops, scratch);
+    uint64_t capacity = impmem_region_reserved_bytes(region);
+    st = impmem__region_back_all(region, capacity, why);
     if (st) {
-        st = impmem__error_set(why, st, SUBJECT, "the region is open in another allocator");
-        impmem_ledger_host_free(ledger, line, IMPMEM_TAG_HOST_CONTROL, memory, bytes);
+        impmem__tier_give(region, memory, bytes);
         return st;
     }
-    uint64_t capacity = impmem_region_reserved_bytes(region);
-    if (impmem_region_growable(region)) {
-        uint64_t prefix = impmem_region_committed_prefix(region);
-        uint64_t committed = impmem_region_committed_bytes(region);
-        st = impmem__region_back(region, capacity, why);
-        if (st) {
-            impmem__region_unback(region, prefix, committed);
-            impmem__region_close_tier(region);
-            impmem_ledger_host_free(ledger, line, IMPMEM_TAG_HOST_CONTROL, memory, bytes);
-            return st;
-        }
-    }
+    impmem_scratch *scratch = memory;
     uint32_t id = impmem__ledger_pool_id(ledger);
     scratch->base = (uint64_t)(uintptr_t)impmem_region_base(region);
     scratch->top = scratch->base;
@@ -90,8 +74,6 @@ impmem_status impmem_scratch_open(impmem_region *region, impmem_scratch **out, i
     scratch->region = region;
     scratch->track = impmem__region_track(region);
     scratch->region_id = impmem_region_id(region);
-    scratch->ledger = ledger;
-    scratch->control_line = line;
     scratch->object_bytes = bytes;
     scratch->tag = impmem__object_tag(ledger, id);
     scratch->key = impmem__seal_start(ledger, id);
@@ -108,9 +90,7 @@ impmem_status impmem_scratch_close(impmem_scratch **handle, impmem_error *why)
         return impmem__error_set(why, IMPMEM_ERR_LIVE_HOLDERS, SUBJECT, "%u marks are open over %llu bytes", scratch->depth,
                                  (unsigned long long)(scratch->top - scratch->base));
     *handle = NULL;
-    impmem__region_close_tier(scratch->region);
-    impmem_ledger_host_free(scratch->ledger, scratch->control_line, IMPMEM_TAG_HOST_CONTROL, scratch,
-                            scratch->object_bytes);
+    impmem__tier_give(scratch->region, scratch, scratch->object_bytes);
     return IMPMEM_OK;
 }
 

@@ -23,7 +23,7 @@ static void destroy(impmem_staging *staging)
 {
     impmem_ledger *ledger = staging->ledger;
     impmem_ledger_host_free(ledger, staging->line, IMPMEM_TAG_HOST_STAGING, staging->data, staging->bytes);
-    impmem_ledger_host_free(ledger, IMPMEM_LINE_HOST_CONTROL, IMPMEM_TAG_HOST_CONTROL, staging, IMPMEM__STAGING_BYTES);
+    impmem__object_give(ledger, impmem_control_staging_bytes, staging);
 }
 
 impmem_status impmem_staging_open(impmem_ledger *ledger, const char *name, impmem_line_id line, uint64_t bytes,
@@ -35,12 +35,8 @@ impmem_status impmem_staging_open(impmem_ledger *ledger, const char *name, impme
     if (impmem_ledger_phase(ledger) != IMPMEM_PHASE_LOADING)
         return impmem__error_set(why, IMPMEM_ERR_PHASE_ORDER, name, "staging memory is for loading; the phase is %s",
                                  impmem_phase_name(impmem_ledger_phase(ledger)));
-    uint64_t object_bytes = 0;
     void *memory = NULL;
-    impmem_status st = impmem_control_staging_bytes(&object_bytes);
-    if (!st)
-        st = impmem_ledger_host_allocate(ledger, IMPMEM_LINE_HOST_CONTROL, IMPMEM_TAG_HOST_CONTROL, object_bytes, &memory,
-                                         why);
+    impmem_status st = impmem__object_take(ledger, impmem_control_staging_bytes, &memory, why);
     if (st) return st;
     impmem_staging *staging = memory;
     staging->ledger = ledger;
