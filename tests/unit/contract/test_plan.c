@@ -1,6 +1,5 @@
 /* impmem/plan.h, as the header promises it. */
-#include <stdio.h>
-
+#define _GNU_SOURCE
 #include "planned.h"
 
 static const uint64_t MIB = IMPMEM_MIB;
@@ -44,23 +43,37 @@ static void fresh(void)
     no = no_again = (impmem_plan_failure)IMPMEM_PLAN_FAILURE_INIT;
 }
 
-/* What pasting the flag into a command line means. */
-static void paste(impmem_plan_input *in, const char *flag)
+static uint32_t number(const char *value)
 {
-    char name[64];
-    char value[64];
-    assert_int_equal(sscanf(flag, "%63s %63s", name, value), 2);
-    if (!strcmp(name, "--max-seq-len")) in->max_seq_tokens = (uint32_t)strtoul(value, NULL, 10);
-    else if (!strcmp(name, "--max-batch")) in->max_batch = (uint32_t)strtoul(value, NULL, 10);
-    else if (!strcmp(name, "--prefill-tokens")) in->prefill_tokens = (uint32_t)strtoul(value, NULL, 10);
-    else if (!strcmp(name, "--promised-kv-tokens")) in->promised_kv_tokens = strtoull(value, NULL, 10);
-    else if (!strcmp(name, "--block-size")) in->block_tokens = (uint32_t)strtoul(value, NULL, 10);
-    else if (!strcmp(name, "--budget")) OK(impmem_parse_bytes(value, &in->budget_bytes));
-    else if (!strcmp(name, "--kv-dtype")) {
-        OK(impmem_dtype_parse(value, &in->kv_dtype_k));
-        in->kv_dtype_v = in->kv_dtype_k;
-    } else {
-        fail_msg("no such flag: %s", flag);
+    return (uint32_t)strtoul(value, NULL, 10);
+}
+
+/* "f16", or "f16,fp8" for K and V apart. */
+static void paste_dtype(impmem_plan_input *in, char *value)
+{
+    char *v = strchr(value, ',');
+    if (v) *v++ = '\0';
+    OK(impmem_dtype_parse(value, &in->kv_dtype_k));
+    OK(impmem_dtype_parse(v ? v : value, &in->kv_dtype_v));
+}
+
+/* What pasting the flags into a command line means. */
+static void paste(impmem_plan_input *in, const char *flags)
+{
+    char text[128], *rest = NULL;
+    assert_true(strlen(flags) < sizeof text);
+    strcpy(text, flags);
+    for (char *name = strtok_r(text, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
+        char *value = strtok_r(NULL, " ", &rest);
+        assert_non_null(value);
+        if (!strcmp(name, "--max-seq-len")) in->max_seq_tokens = number(value);
+        else if (!strcmp(name, "--max-batch")) in->max_batch = number(value);
+        else if (!strcmp(name, "--prefill-tokens")) in->prefill_tokens = number(value);
+        else if (!strcmp(name, "--promised-kv-tokens")) in->promised_kv_tokens = number(value);
+        else if (!strcmp(name, "--block-size")) in->block_tokens = number(value);
+        else if (!strcmp(name, "--budget")) OK(impmem_parse_bytes(value, &in->budget_bytes));
+        else if (!strcmp(name, "--kv-dtype")) paste_dtype(in, value);
+        else fail_msg("no such flag: %s", name);
     }
 }
 
