@@ -1,5 +1,5 @@
 /* An arena against the plainest model of it: a list of takes. V3: after a reset no byte of it is live. */
-#include "unit/alloc/world.h"
+#include "support/world.h"
 
 #include "impmem/arena.h"
 #include "property/random.h"

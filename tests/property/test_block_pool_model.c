@@ -1,5 +1,5 @@
 /* A block pool against the plainest model of it: a list of references. V4: free + live == total after every operation. */
-#include "unit/alloc/world.h"
+#include "support/world.h"
 
 #include "impmem/block_pool.h"
 #include "property/random.h"

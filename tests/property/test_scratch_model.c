@@ -1,7 +1,7 @@
 /* A scratch stack against the plainest model of it: a stack of marks, each with its takes. V6: marks rewind in reverse
  * order and in no other.
  */
-#include "unit/alloc/world.h"
+#include "support/world.h"
 
 #include "impmem/scratch.h"
 #include "property/random.h"

@@ -1,5 +1,5 @@
 /* Arenas: T1 and T2. */
-#include "world.h"
+#include "support/world.h"
 
 #include "impmem/arena.h"
 #include "impmem/control.h"
@@ -15,10 +15,8 @@ static void takes_follow_each_other_at_the_usual_alignment(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, GRANULE);
-    impmem_region *region = world_region(&w, 4 * GRANULE, LINE_A);
-    impmem_arena *arena;
-    OK(impmem_arena_open(region, IMPMEM_TIER_MODEL, &arena, NULL));
+    impmem_region *region;
+    impmem_arena *arena = world_arena(&w, GRANULE, 4 * GRANULE, IMPMEM_TIER_MODEL, &region);
     impmem_model_span a, b;
     OK(impmem_arena_take_model(arena, LINE_A, 100, 0, &a));
     OK(impmem_arena_take_model(arena, IMPMEM_NO_LINE, 256, 256, &b));
@@ -48,47 +46,37 @@ static void every_alignment_is_kept(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, GRANULE);
-    impmem_region *region = world_region(&w, 64 * GRANULE, LINE_A);
-    impmem_arena *arena;
-    OK(impmem_arena_open(region, IMPMEM_TIER_ENGINE, &arena, NULL));
+    impmem_region *region;
+    impmem_arena *arena = world_arena(&w, GRANULE, 64 * GRANULE, IMPMEM_TIER_ENGINE, &region);
     for (uint64_t alignment = 1; alignment <= 16 * GRANULE; alignment *= 2) {
         impmem_engine_span span;
         OK(impmem_arena_take_engine(arena, LINE_A, 3, alignment, &span));
         assert_int_equal((uintptr_t)impmem_stable_data(impmem_stable(span)) % alignment, 0);
     }
-    impmem_arena_close(&arena);
-    OK(impmem_backend_release(&region, NULL));
-    world_close(&w);
+    world_arena_close(&w, &arena, &region);
 }
 
 static void small_alignments_pack(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, GRANULE);
-    impmem_region *region = world_region(&w, GRANULE, LINE_A);
-    impmem_arena *arena;
-    OK(impmem_arena_open(region, IMPMEM_TIER_ENGINE, &arena, NULL));
+    impmem_region *region;
+    impmem_arena *arena = world_arena(&w, GRANULE, GRANULE, IMPMEM_TIER_ENGINE, &region);
     impmem_engine_span span;
     for (uint64_t i = 0; i < GRANULE / 16; i++) {
         OK(impmem_arena_take_engine(arena, LINE_A, 9, 16, &span));
         assert_int_equal(place(impmem_stable(span), region), i * 16);
     }
     assert_int_equal(impmem_arena_take_engine(arena, LINE_A, 1, 1, &span), IMPMEM_ERR_EXHAUSTED);
-    impmem_arena_close(&arena);
-    OK(impmem_backend_release(&region, NULL));
-    world_close(&w);
+    world_arena_close(&w, &arena, &region);
 }
 
 static void a_reset_frees_wholesale_and_stales_every_span(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, GRANULE);
-    impmem_region *region = world_region(&w, 4 * GRANULE, LINE_A);
-    impmem_arena *arena;
-    OK(impmem_arena_open(region, IMPMEM_TIER_ENGINE, &arena, NULL));
+    impmem_region *region;
+    impmem_arena *arena = world_arena(&w, GRANULE, 4 * GRANULE, IMPMEM_TIER_ENGINE, &region);
     impmem_engine_span spans[8];
     for (unsigned i = 0; i < 8; i++) {
         OK(impmem_arena_take_engine(arena, LINE_A, 1000, 0, &spans[i]));
@@ -111,19 +99,15 @@ static void a_reset_frees_wholesale_and_stales_every_span(void **state)
     assert_ptr_equal(impmem_stable_data(impmem_stable(again)), impmem_stable_data(impmem_stable(spans[0])));
     OK(impmem_span_check(w.ledger, impmem_stable(again)));
     assert_int_equal(impmem_span_check(w.ledger, impmem_stable(spans[0])), IMPMEM_ERR_STALE);
-    impmem_arena_close(&arena);
-    OK(impmem_backend_release(&region, NULL));
-    world_close(&w);
+    world_arena_close(&w, &arena, &region);
 }
 
 static void a_full_arena_refuses_and_changes_nothing(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, GRANULE);
-    impmem_region *region = world_region(&w, GRANULE, LINE_A);
-    impmem_arena *arena;
-    OK(impmem_arena_open(region, IMPMEM_TIER_ENGINE, &arena, NULL));
+    impmem_region *region;
+    impmem_arena *arena = world_arena(&w, GRANULE, GRANULE, IMPMEM_TIER_ENGINE, &region);
     impmem_engine_span span, untouched;
     OK(impmem_arena_take_engine(arena, LINE_A, GRANULE - 256, 0, &span));
     memset(&untouched, 0x5A, sizeof untouched);
@@ -145,9 +129,7 @@ static void a_full_arena_refuses_and_changes_nothing(void **state)
     assert_int_equal(stats.takes, 1);
     assert_int_equal(world_live(&w, LINE_A), GRANULE - 256);
     OK(impmem_arena_take_engine(arena, LINE_A, 256, 0, &span)); /* to the last byte */
-    impmem_arena_close(&arena);
-    OK(impmem_backend_release(&region, NULL));
-    world_close(&w);
+    world_arena_close(&w, &arena, &region);
 }
 
 static void wrong_arguments_are_refused(void **state)
@@ -188,9 +170,7 @@ static void wrong_arguments_are_refused(void **state)
     impmem_arena_close(NULL);
     impmem_arena_close(&second);
     assert_int_equal(impmem_backend_release(&region, NULL), IMPMEM_ERR_BUSY);
-    impmem_arena_close(&arena);
-    OK(impmem_backend_release(&region, NULL));
-    world_close(&w);
+    world_arena_close(&w, &arena, &region);
 }
 
 /* Line A may have 1024 bytes, line B 3072. */
@@ -231,9 +211,7 @@ static void a_line_is_held_to_its_share(void **state)
     assert_int_equal(world_live(&w, LINE_B), 0);
     OK(impmem_arena_take_engine(arena, LINE_B, 3072, 0, &span));
     OK(impmem_arena_take_engine(arena, LINE_A, 1024, 0, &span));
-    impmem_arena_close(&arena);
-    OK(impmem_backend_release(&region, NULL));
-    world_close(&w);
+    world_arena_close(&w, &arena, &region);
 }
 
 static void one_line_s_odd_end_is_not_paid_by_the_next(void **state)
@@ -249,9 +227,7 @@ static void one_line_s_odd_end_is_not_paid_by_the_next(void **state)
     OK(impmem_arena_take_engine(arena, LINE_B, 3072, 0, &span)); /* all of it, though A ended at byte 1 */
     assert_int_equal(world_live(&w, LINE_A), 256);
     assert_int_equal(world_live(&w, LINE_B), 3072);
-    impmem_arena_close(&arena);
-    OK(impmem_backend_release(&region, NULL));
-    world_close(&w);
+    world_arena_close(&w, &arena, &region);
 }
 
 static void a_growable_arena_commits_what_a_take_reaches(void **state)
@@ -287,19 +263,15 @@ static void a_growable_arena_commits_what_a_take_reaches(void **state)
     OK(impmem_region_commit(region, 0, NULL, NULL));
     OK(impmem_arena_take_model(arena, IMPMEM_NO_LINE, 256, 0, &span));
     assert_int_equal(impmem_region_committed_bytes(region), GRANULE);
-    impmem_arena_close(&arena);
-    OK(impmem_backend_release(&region, NULL));
-    world_close(&w);
+    world_arena_close(&w, &arena, &region);
 }
 
 static void a_fixed_arena_serves_while_a_graph_is_captured(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, GRANULE);
-    impmem_region *region = world_region(&w, GRANULE, LINE_A);
-    impmem_arena *arena;
-    OK(impmem_arena_open(region, IMPMEM_TIER_ENGINE, &arena, NULL));
+    impmem_region *region;
+    impmem_arena *arena = world_arena(&w, GRANULE, GRANULE, IMPMEM_TIER_ENGINE, &region);
     OK(impmem_ledger_set_phase(w.ledger, IMPMEM_PHASE_SERVING, NULL));
     OK(impmem_ledger_capture_begin(w.ledger));
     impmem_engine_span span;
@@ -307,9 +279,7 @@ static void a_fixed_arena_serves_while_a_graph_is_captured(void **state)
     impmem_arena_reset(arena);
     OK(impmem_ledger_capture_end(w.ledger));
     assert_int_equal(impmem_ledger_serving_acquisitions(w.ledger), 0);
-    impmem_arena_close(&arena);
-    OK(impmem_backend_release(&region, NULL));
-    world_close(&w);
+    world_arena_close(&w, &arena, &region);
 }
 
 static void a_failing_open_leaves_nothing(void **state)

@@ -1,5 +1,5 @@
 /* Block pools over regions: opening, growing, closing, addresses, the walk over the tables, published statistics. */
-#include "world.h"
+#include "support/world.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* References to blocks: take, share, transfer, drop. */
-#include "world.h"
+#include "support/world.h"
 
 #include "impmem/block_pool.h"
 

@@ -1,5 +1,5 @@
 /* Claims: promises over several resources, committed or undone together. */
-#include "world.h"
+#include "support/world.h"
 
 #include "impmem/block_pool.h"
 #include "impmem/claim.h"

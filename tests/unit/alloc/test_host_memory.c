@@ -1,5 +1,5 @@
 /* Page-locked memory with one owner (T5b) and load-only staging (T5a). */
-#include "world.h"
+#include "support/world.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* Scratch stacks: T4. */
-#include "world.h"
+#include "support/world.h"
 
 #include "impmem/control.h"
 #include "impmem/scratch.h"

@@ -1,5 +1,5 @@
 /* Span checks: every tier's spans, edited in every member, and the element-typed ones. */
-#include "world.h"
+#include "support/world.h"
 
 #include "alloc/seal.h"
 #include "impmem/arena.h"
@@ -172,10 +172,8 @@ static void element_spans_check_size_and_alignment(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, GRANULE);
-    impmem_region *region = world_region(&w, GRANULE, LINE_A);
-    impmem_arena *arena;
-    OK(impmem_arena_open(region, IMPMEM_TIER_ENGINE, &arena, NULL));
+    impmem_region *region;
+    impmem_arena *arena = world_arena(&w, GRANULE, GRANULE, IMPMEM_TIER_ENGINE, &region);
     impmem_engine_span hundred, odd, low;
     impmem_float_span floats;
     impmem_triple_span triples;
@@ -196,9 +194,7 @@ static void element_spans_check_size_and_alignment(void **state)
     impmem_device_span device = impmem_device_from_stable(impmem_stable(hundred));
     assert_ptr_equal(device.data, impmem_stable_data(impmem_stable(hundred)));
     assert_int_equal(device.bytes, 100);
-    impmem_arena_close(&arena);
-    OK(impmem_backend_release(&region, NULL));
-    world_close(&w);
+    world_arena_close(&w, &arena, &region);
 }
 
 static void a_seal_names_its_epoch_after_four_billion_of_them(void **state)

@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_CONTRACT_H
 #define TESTS_UNIT_CONTRACT_H
 
-#include "unit/alloc/world.h"
+#include "support/world.h"
 
 /* A call that takes `&why` refuses with `expected`, says so in `why`, and says it in words. */
 #define REFUSED(call, expected)                                                                                                  \

@@ -1,8 +1,8 @@
-/* tests/unit/alloc/world.h - a ledger, fake backends and regions for the tests of the tier allocators. Every test starts
+/* tests/support/world.h - a ledger, fake backends and regions for the tests of the tier allocators. Every test starts
  * with world_open and ends with world_close, which checks that nothing was left behind.
  */
-#ifndef TESTS_ALLOC_WORLD_H
-#define TESTS_ALLOC_WORLD_H
+#ifndef TESTS_SUPPORT_WORLD_H
+#define TESTS_SUPPORT_WORLD_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "impmem/arena.h"
 #include "impmem/backend.h"
 #include "impmem/bytes.h"
 #include "impmem/fake.h"
@@ -101,40 +102,62 @@ static inline void world_close(world *w)
     assert_int_equal(w->held, 0);
 }
 
-static inline impmem_region *world_region(world *w, uint64_t bytes, impmem_line_id line)
+/* Acquired from the fixed backend, or reserved from the growable one. */
+static inline impmem_region *world_region_of(impmem_backend *backend, bool growable, uint64_t bytes, impmem_line_id line,
+                                             impmem_tag tag)
 {
     impmem_acquire_info info = IMPMEM_ACQUIRE_INFO_INIT;
     info.bytes = bytes;
     info.line = line;
-    info.tag = IMPMEM_TAG_ENGINE_PERSISTENT;
+    info.tag = tag;
     impmem_region *region = NULL;
-    OK(impmem_backend_acquire(w->fixed, &info, &region, NULL));
+    OK((growable ? impmem_backend_reserve : impmem_backend_acquire)(backend, &info, &region, NULL));
     return region;
+}
+
+static inline impmem_region *world_region(world *w, uint64_t bytes, impmem_line_id line)
+{
+    return world_region_of(w->fixed, false, bytes, line, IMPMEM_TAG_ENGINE_PERSISTENT);
 }
 
 static inline impmem_region *world_growable_region(world *w, uint64_t bytes, impmem_line_id line)
 {
-    impmem_acquire_info info = IMPMEM_ACQUIRE_INFO_INIT;
-    info.bytes = bytes;
-    info.line = line;
-    info.tag = IMPMEM_TAG_KV_BLOCKS;
-    impmem_region *region = NULL;
-    OK(impmem_backend_reserve(w->growable, &info, &region, NULL));
-    return region;
+    return world_region_of(w->growable, true, bytes, line, IMPMEM_TAG_KV_BLOCKS);
+}
+
+/* An arena over a fixed region of line A, in a fresh world; and the end of all three. */
+static inline impmem_arena *world_arena(world *w, uint64_t granule, uint64_t bytes, impmem_tier tier, impmem_region **region)
+{
+    impmem_arena *arena = NULL;
+    world_open(w, granule);
+    *region = world_region(w, bytes, LINE_A);
+    OK(impmem_arena_open(*region, tier, &arena, NULL));
+    return arena;
+}
+
+static inline void world_arena_close(world *w, impmem_arena **arena, impmem_region **region)
+{
+    impmem_arena_close(arena);
+    assert_null(*arena);
+    OK(impmem_backend_release(region, NULL));
+    world_close(w);
+}
+
+static inline impmem_usage world_usage(const world *w, impmem_line_id line)
+{
+    impmem_usage usage;
+    OK(impmem_ledger_line_usage(w->ledger, line, &usage));
+    return usage;
 }
 
 static inline uint64_t world_live(const world *w, impmem_line_id line)
 {
-    impmem_usage usage;
-    OK(impmem_ledger_line_usage(w->ledger, line, &usage));
-    return usage.live_bytes;
+    return world_usage(w, line).live_bytes;
 }
 
 static inline uint64_t world_peak(const world *w, impmem_line_id line)
 {
-    impmem_usage usage;
-    OK(impmem_ledger_line_usage(w->ledger, line, &usage));
-    return usage.live_peak_bytes;
+    return world_usage(w, line).live_peak_bytes;
 }
 
 /* What a refused or failed operation must leave as it was. */
