@@ -156,6 +156,15 @@ static inline void impmem__unlock(const impmem_ledger *ledger)
     (void)pthread_mutex_unlock(&ledger->self->lock);
 }
 
+/* One of the ledger's numbers that are written under the lock. */
+static inline uint64_t impmem__read_locked(const impmem_ledger *ledger, const uint64_t *number)
+{
+    impmem__lock(ledger);
+    uint64_t value = *number;
+    impmem__unlock(ledger);
+    return value;
+}
+
 /* NULL for an id that the plan doesn't have. */
 impmem__ledger_line *impmem__find_line(const impmem_ledger *ledger, impmem_line_id line);
 /* The same id, or IMPMEM_NO_LINE for one that the plan doesn't have. */

@@ -77,10 +77,7 @@ uint64_t impmem_ledger_journal_first(const impmem_ledger *ledger)
 
 uint64_t impmem_ledger_journal_end(const impmem_ledger *ledger)
 {
-    impmem__lock(ledger);
-    uint64_t end = ledger->journal_end;
-    impmem__unlock(ledger);
-    return end;
+    return impmem__read_locked(ledger, &ledger->journal_end);
 }
 
 uint64_t impmem_ledger_journal_dropped(const impmem_ledger *ledger)

@@ -148,17 +148,10 @@ uint64_t impmem_ledger_serving_acquisitions(const impmem_ledger *ledger)
 
 uint64_t impmem_ledger_serving_acquisitions_of(const impmem_ledger *ledger, impmem_tag tag)
 {
-    if ((unsigned)tag >= IMPMEM_N_TAGS) return 0;
-    impmem__lock(ledger);
-    uint64_t count = ledger->violations.serving[tag];
-    impmem__unlock(ledger);
-    return count;
+    return (unsigned)tag < IMPMEM_N_TAGS ? impmem__read_locked(ledger, &ledger->violations.serving[tag]) : 0;
 }
 
 uint64_t impmem_ledger_serving_commits(const impmem_ledger *ledger)
 {
-    impmem__lock(ledger);
-    uint64_t count = ledger->serving_commits;
-    impmem__unlock(ledger);
-    return count;
+    return impmem__read_locked(ledger, &ledger->serving_commits);
 }
