@@ -28,17 +28,20 @@ typedef struct impmem_grower impmem_grower;
 
 typedef struct impmem_grower_options {
     uint32_t size;
-    uint32_t version;        /* 1 */
-    impmem_region *region;   /* growable; outlives the grower, and nobody else commits or decommits in it meanwhile */
-    impmem_queue *queue;     /* the grower's own while it is open; needed for `zero` */
-    uint64_t ahead_bytes;    /* low-water mark: what is kept ready above what is used; > 0 */
-    uint64_t step_bytes;     /* at most this much per commit; 0 = 64 MiB. Rounded up to the granule */
-    uint64_t limit_bytes;    /* never commit beyond; 0 = the reservation */
-    uint64_t retry_ns;       /* pause after a refused commit; 0 = 10 ms */
+    uint32_t version;            /* 1 */
+    impmem_region *region;       /* growable; outlives the grower, and nobody else commits or decommits in it meanwhile */
+    impmem_queue *queue;         /* the grower's own while it is open; needed for `zero` */
+    uint64_t ahead_bytes;        /* low-water mark: what is kept ready above what is used; > 0 */
+    uint64_t step_bytes;         /* at most this much per commit; 0 = 64 MiB. Rounded up to the granule */
+    uint64_t limit_bytes;        /* never commit beyond; 0 = the reservation */
+    uint64_t retry_ns;           /* pause after a refused commit; 0 = 10 ms */
     impmem_line_id control_line; /* 0 = IMPMEM_LINE_HOST_CONTROL */
-    bool zero;               /* fill new memory with 0 before it is published */
+    bool zero;                   /* fill new memory with 0 before it is published */
 } impmem_grower_options;
-#define IMPMEM_GROWER_OPTIONS_INIT { sizeof(impmem_grower_options), 1, NULL, NULL, 0, 0, 0, 0, 0, false }
+#define IMPMEM_GROWER_OPTIONS_INIT                                                                                         \
+    {                                                                                                                      \
+        sizeof(impmem_grower_options), 1, NULL, NULL, 0, 0, 0, 0, 0, false                                                 \
+    }
 
 /* What is committed already counts as ready. INVALID_ARGUMENT, VERSION, NOT_GROWABLE, OUT_OF_HOST_MEMORY (object or thread),
  * BUDGET_EXCEEDED. */
@@ -55,11 +58,11 @@ uint64_t impmem_grower_ready_bytes(const impmem_grower *grower);
 typedef struct impmem_grower_stats {
     uint64_t ready_bytes;
     uint64_t used_bytes;
-    uint64_t commits;        /* that succeeded */
-    uint64_t refused;        /* that did not, budget and device alike */
-    uint64_t deferred;       /* put off because a graph was being captured */
-    uint64_t longest_ns;     /* of one commit with its zeroing */
-    impmem_status last;      /* of the last attempt */
+    uint64_t commits;    /* that succeeded */
+    uint64_t refused;    /* that did not, budget and device alike */
+    uint64_t deferred;   /* put off because a graph was being captured */
+    uint64_t longest_ns; /* of one commit with its zeroing */
+    impmem_status last;  /* of the last attempt */
 } impmem_grower_stats;
 void impmem_grower_query(const impmem_grower *grower, impmem_grower_stats *out); /* any thread */
 

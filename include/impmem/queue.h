@@ -39,7 +39,8 @@ typedef struct impmem_queue_ops {
     uint32_t version; /* 1 */
     impmem_status (*fill)(void *self, void *to, uint8_t value, uint64_t bytes, impmem_error *why);
     impmem_status (*copy)(void *self, void *to, const void *from, uint64_t bytes, impmem_error *why);
-    impmem_status (*copy_blocks)(void *self, const impmem_block_copy *copies, uint32_t n, uint64_t bytes, impmem_error *why);
+    impmem_status (*copy_blocks)(void *self, const impmem_block_copy *copies, uint32_t n, uint64_t bytes,
+                                 impmem_error *why);
     /* The counter becomes `ticket` when everything before has run, and all of it is visible then. */
     impmem_status (*signal)(void *self, uint64_t ticket, impmem_error *why);
     /* What follows runs only once *counter >= ticket; `counter` belongs to a queue of the same kind. */
@@ -61,7 +62,8 @@ void impmem_queue_destroy(impmem_queue *queue);
 
 /* Each puts one piece of work in. INVALID_ARGUMENT: NULL where bytes > 0. 0 bytes or 0 copies are IMPMEM_OK and do nothing.
  * Otherwise what the kind of queue returns: EXHAUSTED, DRIVER. On failure nothing was put in. */
-IMPMEM_NODISCARD impmem_status impmem_queue_fill(impmem_queue *queue, void *to, uint8_t value, uint64_t bytes, impmem_error *why);
+IMPMEM_NODISCARD impmem_status impmem_queue_fill(impmem_queue *queue, void *to, uint8_t value, uint64_t bytes,
+                                                 impmem_error *why);
 IMPMEM_NODISCARD impmem_status impmem_queue_copy(impmem_queue *queue, void *to, const void *from, uint64_t bytes,
                                                  impmem_error *why);
 /* `n` copies of `bytes` each, as one piece of work. `copies` is read before the call returns. */
@@ -85,13 +87,16 @@ IMPMEM_NODISCARD impmem_status impmem_queue_wait(impmem_queue *queue, uint64_t t
 
 typedef struct impmem_fake_queue_options {
     uint32_t size;
-    uint32_t version;      /* 1 */
-    uint32_t capacity;     /* pieces of work that can be waiting; 0 = 64. When full, the oldest runs first */
-    uint32_t batch;        /* the most copies in one batch; 0 = 1024 (EXHAUSTED above) */
-    uint64_t delay_ns;     /* 0: work runs in impmem_fake_queue_run and in waits only. Else a thread runs each piece when it
+    uint32_t version;  /* 1 */
+    uint32_t capacity; /* pieces of work that can be waiting; 0 = 64. When full, the oldest runs first */
+    uint32_t batch;    /* the most copies in one batch; 0 = 1024 (EXHAUSTED above) */
+    uint64_t delay_ns; /* 0: work runs in impmem_fake_queue_run and in waits only. Else a thread runs each piece when it
                             * has been waiting for this long */
 } impmem_fake_queue_options;
-#define IMPMEM_FAKE_QUEUE_OPTIONS_INIT { sizeof(impmem_fake_queue_options), 1, 0, 0, 0 }
+#define IMPMEM_FAKE_QUEUE_OPTIONS_INIT                                                                                     \
+    {                                                                                                                      \
+        sizeof(impmem_fake_queue_options), 1, 0, 0, 0                                                                      \
+    }
 
 /* Work on host memory that really is late: copies read their source when they run, not when they are put in, so a block that is
  * reused too early shows on a CPU. Errors: INVALID_ARGUMENT, VERSION, OVERFLOW (capacity times batch), OUT_OF_HOST_MEMORY. */

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 typedef enum impmem_residency {
-    IMPMEM_RESIDENCY_UNKNOWN = 0,  /* too little memory to tell from a cache, or no sane timing */
+    IMPMEM_RESIDENCY_UNKNOWN = 0, /* too little memory to tell from a cache, or no sane timing */
     IMPMEM_RESIDENCY_RESIDENT = 1,
     IMPMEM_RESIDENCY_SPILLED = 2
 } impmem_residency;
@@ -29,7 +29,7 @@ const char *impmem_residency_name(impmem_residency verdict); /* "unknown", "resi
 typedef struct impmem_residency_reading {
     uint64_t pool_bytes_per_s;
     uint64_t reference_bytes_per_s;
-    uint64_t span_bytes;      /* of the pool that was copied over */
+    uint64_t span_bytes; /* of the pool that was copied over */
     impmem_residency verdict;
 } impmem_residency_reading;
 

@@ -24,15 +24,19 @@ extern "C" {
 typedef struct impmem_track {
     uint32_t size;
     uint32_t version; /* 1 */
-    void (*open)(void *self, uint64_t region, void *base, uint64_t bytes, const char *name); /* an allocator opened over it */
+    void (*open)(void *self, uint64_t region, void *base, uint64_t bytes,
+                 const char *name); /* an allocator opened over it */
     void (*close)(void *self, uint64_t region, void *base, uint64_t bytes);
     void (*take)(void *self, uint64_t region, void *address, uint64_t bytes, const char *name);
-    void (*drop)(void *self, uint64_t region, void *address, uint64_t bytes); /* one take goes */
+    void (*drop)(void *self, uint64_t region, void *address, uint64_t bytes);   /* one take goes */
     void (*rewind)(void *self, uint64_t region, void *address, uint64_t bytes); /* every take in the range goes */
-    void (*destroy)(void *self);                                               /* with the backend */
+    void (*destroy)(void *self);                                                /* with the backend */
     void *self;
 } impmem_track;
-#define IMPMEM_TRACK_INIT { sizeof(impmem_track), 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+#define IMPMEM_TRACK_INIT                                                                                                  \
+    {                                                                                                                      \
+        sizeof(impmem_track), 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                                  \
+    }
 
 /* Copies `track`, which the backend destroys. BUSY while the backend has live regions; STATE when it has a tracker already;
  * VERSION, INVALID_ARGUMENT. */

@@ -33,7 +33,7 @@ struct impmem_arena {
     impmem_tier tier;
     impmem_line_id line; /* the region's own */
     bool growable;
-    bool careful; /* growable, or with a tracker: no take is a usual one */
+    bool careful;              /* growable, or with a tracker: no take is a usual one */
     const impmem_track *track; /* NULL: none */
     uint64_t base;
     share *shares;     /* n_shares of them behind the object, or &own */

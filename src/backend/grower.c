@@ -64,7 +64,8 @@ static void rest(impmem_grower *g, uint64_t ns)
 static uint64_t wanted(const impmem_grower *g)
 {
     uint64_t want = 0;
-    if (impmem_add(&want, atomic_load_explicit(&g->used, memory_order_seq_cst), g->ahead) || want > g->limit) want = g->limit;
+    if (impmem_add(&want, atomic_load_explicit(&g->used, memory_order_seq_cst), g->ahead) || want > g->limit)
+        want = g->limit;
     return want;
 }
 
@@ -135,8 +136,9 @@ static void destroy(impmem_grower *g)
 static impmem_status check_options(const impmem_ledger *ledger, const impmem_grower_options *o, impmem_error *why)
 {
     impmem_status st = impmem__options_check(o->size, o->version, sizeof *o, 1);
-    if (st) return impmem__error_set(why, st, "grower options", "size %u or version %u is not one of this library", o->size,
-                                     o->version);
+    if (st)
+        return impmem__error_set(why, st, "grower options", "size %u or version %u is not one of this library", o->size,
+                                 o->version);
     if (!o->region || !o->ahead_bytes || (o->zero && !o->queue))
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT,
                                  "a grower needs a region, a mark above 0 and, for zeroing, a queue");
@@ -154,7 +156,8 @@ impmem_status impmem_grower_open(impmem_ledger *ledger, const impmem_grower_opti
                                  impmem_error *why)
 {
     if (!ledger || !options || !out)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT, "no ledger, no options or no place for the result");
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT,
+                                 "no ledger, no options or no place for the result");
     impmem_status st = check_options(ledger, options, why);
     if (st) return st;
     impmem_line_id line = options->control_line ? options->control_line : IMPMEM_LINE_HOST_CONTROL;

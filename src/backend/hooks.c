@@ -46,7 +46,8 @@ impmem_status impmem__region_open_tier(impmem_region *region, const impmem__tier
     }
     impmem__unlock(ledger);
     const impmem_track *track = impmem__region_track(region);
-    if (!st && track && track->open) track->open(track->self, region->id, region->base, region->reserved, impmem_tag_name(region->tag));
+    if (!st && track && track->open)
+        track->open(track->self, region->id, region->base, region->reserved, impmem_tag_name(region->tag));
     return st;
 }
 

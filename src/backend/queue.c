@@ -10,11 +10,13 @@ impmem_status impmem_queue_create(impmem_ledger *ledger, const impmem_queue_ops 
                                   impmem_line_id control_line, impmem_queue **out, impmem_error *why)
 {
     if (!ledger || !ops || !counter || !out)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT, "no ledger, vtable, counter or place for the result");
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT,
+                                 "no ledger, vtable, counter or place for the result");
     impmem_status st = ops->size == 0 && ops->version == 0 ? IMPMEM_ERR_INVALID_ARGUMENT
                                                            : impmem__options_check(ops->size, ops->version, sizeof *ops, 1);
-    if (st) return impmem__error_set(why, st, SUBJECT, "the vtable's size %u or version %u is not one of this library", ops->size,
-                                     ops->version);
+    if (st)
+        return impmem__error_set(why, st, SUBJECT, "the vtable's size %u or version %u is not one of this library",
+                                 ops->size, ops->version);
     if (!ops->fill || !ops->copy || !ops->copy_blocks || !ops->signal || !ops->after || !ops->wait || !ops->destroy)
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT, "a queue needs every function of its vtable");
     impmem_line_id line = control_line ? control_line : IMPMEM_LINE_HOST_CONTROL;
@@ -40,7 +42,8 @@ void impmem_queue_destroy(impmem_queue *queue)
 
 static impmem_status no_memory(impmem_error *why)
 {
-    return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT, "no queue, or no address for bytes that were asked");
+    return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT,
+                             "no queue, or no address for bytes that were asked");
 }
 
 impmem_status impmem_queue_fill(impmem_queue *queue, void *to, uint8_t value, uint64_t bytes, impmem_error *why)

@@ -17,9 +17,9 @@ typedef struct piece {
     uint8_t value;
     uint32_t n;
     void *to;
-    const void *from;         /* copy: the source; after: the other counter */
-    uint64_t bytes;           /* signal and after: the ticket */
-    uint64_t due_ns;          /* of the monotonic clock; with a thread only */
+    const void *from;          /* copy: the source; after: the other counter */
+    uint64_t bytes;            /* signal and after: the ticket */
+    uint64_t due_ns;           /* of the monotonic clock; with a thread only */
     impmem_block_copy *copies; /* this place's room for a batch */
 } piece;
 
@@ -151,11 +151,13 @@ static impmem_status fake_copy(void *self, void *to, const void *from, uint64_t 
     return put(self, (piece){.kind = PIECE_COPY, .to = to, .from = from, .bytes = bytes}, NULL, why);
 }
 
-static impmem_status fake_copy_blocks(void *self, const impmem_block_copy *copies, uint32_t n, uint64_t bytes, impmem_error *why)
+static impmem_status fake_copy_blocks(void *self, const impmem_block_copy *copies, uint32_t n, uint64_t bytes,
+                                      impmem_error *why)
 {
     fake_queue *q = self;
     if (n > q->batch)
-        return impmem__error_set(why, IMPMEM_ERR_EXHAUSTED, SUBJECT, "%u copies in one batch; there is room for %u", n, q->batch);
+        return impmem__error_set(why, IMPMEM_ERR_EXHAUSTED, SUBJECT, "%u copies in one batch; there is room for %u", n,
+                                 q->batch);
     return put(q, (piece){.kind = PIECE_BLOCKS, .n = n, .bytes = bytes}, copies, why);
 }
 
@@ -248,8 +250,9 @@ impmem_status impmem_fake_queue_create(impmem_ledger *ledger, const impmem_fake_
     if (!ledger || !out)
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT, "no ledger, or no place for the result");
     impmem_status st = impmem__options_check(options->size, options->version, sizeof *options, 1);
-    if (st) return impmem__error_set(why, st, "fake queue options", "size %u or version %u is not one of this library",
-                                     options->size, options->version);
+    if (st)
+        return impmem__error_set(why, st, "fake queue options", "size %u or version %u is not one of this library",
+                                 options->size, options->version);
     fake_queue *q = make(options, &st, why);
     if (!q) return st;
     const impmem_queue_ops ops = {sizeof ops,  1,          fake_fill, fake_copy,   fake_copy_blocks,

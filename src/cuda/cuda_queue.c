@@ -177,7 +177,8 @@ static int copy_one_by_one(cuda_queue *q, const impmem_block_copy *copies, uint3
     return code;
 }
 
-static impmem_status queue_copy_blocks(void *self, const impmem_block_copy *copies, uint32_t n, uint64_t bytes, impmem_error *why)
+static impmem_status queue_copy_blocks(void *self, const impmem_block_copy *copies, uint32_t n, uint64_t bytes,
+                                       impmem_error *why)
 {
     cuda_queue *q = self;
     int code = impmem__enter_device(q->device);
@@ -195,7 +196,8 @@ static impmem_status queue_signal(void *self, uint64_t ticket, impmem_error *why
     cuda_queue *q = self;
     int code = impmem__enter_device(q->device);
     if (code) return failed(q, why, code, "making the device's context current");
-    code = impmem__ask(&q->device->driver, stream_write, q->stream, q->shared_address + offsetof(shared_part, done), ticket);
+    code = impmem__ask(&q->device->driver, stream_write, q->stream, q->shared_address + offsetof(shared_part, done),
+                       ticket);
     impmem_status st = code ? failed(q, why, code, "putting a signal into a stream") : IMPMEM_OK;
     impmem__leave_device(q->device);
     return st;
@@ -280,7 +282,8 @@ static impmem_status choose_way(cuda_queue *q, impmem_cuda_copy_way asked, impme
         if (!code) code = impmem__ask(d, module_function, &q->kernel, q->module, IMPMEM__KERNEL_COPY);
         if (!code) q->way = IMPMEM_CUDA_COPY_KERNEL;
         else if (asked == IMPMEM_CUDA_COPY_KERNEL)
-            return impmem__error_set(why, IMPMEM_ERR_UNSUPPORTED, SUBJECT, "the copy kernel can't be loaded (code %d)", code);
+            return impmem__error_set(why, IMPMEM_ERR_UNSUPPORTED, SUBJECT, "the copy kernel can't be loaded (code %d)",
+                                     code);
     }
     if (q->way == IMPMEM_CUDA_COPY_SINGLE && asked != IMPMEM_CUDA_COPY_SINGLE) {
         if (d->copy_batch) q->way = IMPMEM_CUDA_COPY_BATCH;
@@ -308,16 +311,18 @@ static impmem_status open_stream(cuda_queue *q, const impmem_cuda_queue_options 
     return st;
 }
 
-impmem_status impmem_cuda_queue_create(impmem_cuda_device *device, const impmem_cuda_queue_options *options, impmem_queue **out,
-                                       impmem_error *why)
+impmem_status impmem_cuda_queue_create(impmem_cuda_device *device, const impmem_cuda_queue_options *options,
+                                       impmem_queue **out, impmem_error *why)
 {
     const impmem_cuda_queue_options defaults = IMPMEM_CUDA_QUEUE_OPTIONS_INIT;
     if (!options) options = &defaults;
     if (!device || !out || (unsigned)options->copy > IMPMEM_CUDA_COPY_SINGLE)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT, "no device, no such way of copying, or no place");
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT,
+                                 "no device, no such way of copying, or no place");
     impmem_status st = impmem__options_check(options->size, options->version, sizeof *options, 1);
-    if (st) return impmem__error_set(why, st, "queue options", "size %u or version %u is not one of this library", options->size,
-                                     options->version);
+    if (st)
+        return impmem__error_set(why, st, "queue options", "size %u or version %u is not one of this library",
+                                 options->size, options->version);
     uint32_t batch = options->batch ? options->batch : DEFAULT_BATCH;
     uint64_t bytes = sizeof(cuda_queue) + table_bytes(batch);
     void *memory = NULL;

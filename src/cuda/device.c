@@ -32,7 +32,8 @@ static impmem_line_id control_line(impmem_line_id line)
     return line ? line : IMPMEM_LINE_HOST_CONTROL;
 }
 
-impmem_status impmem__cuda_take_host(impmem_ledger *ledger, impmem_line_id line, uint64_t bytes, void **out, impmem_error *why)
+impmem_status impmem__cuda_take_host(impmem_ledger *ledger, impmem_line_id line, uint64_t bytes, void **out,
+                                     impmem_error *why)
 {
     return impmem_ledger_host_allocate(ledger, control_line(line), IMPMEM_TAG_HOST_CONTROL, bytes, out, why);
 }
@@ -42,7 +43,8 @@ void impmem__cuda_give_host(impmem_ledger *ledger, impmem_line_id line, void *me
     impmem_ledger_host_free(ledger, control_line(line), IMPMEM_TAG_HOST_CONTROL, memory, bytes);
 }
 
-impmem_status impmem__cap_error(const impmem__cap *cap, impmem_status st, const char *subject, uint64_t bytes, impmem_error *why)
+impmem_status impmem__cap_error(const impmem__cap *cap, impmem_status st, const char *subject, uint64_t bytes,
+                                impmem_error *why)
 {
     uint64_t held = atomic_load_explicit(&cap->held, memory_order_relaxed);
     uint64_t left = held < cap->most ? cap->most - held : 0;
@@ -212,8 +214,9 @@ impmem_status impmem__cuda_device_open(impmem_ledger *ledger, const impmem_cuda_
     if (!ledger || !out)
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "CUDA", "no ledger, or no place for the result");
     impmem_status st = impmem__options_check(options->size, options->version, sizeof *options, 1);
-    if (st) return impmem__error_set(why, st, "device options", "size %u or version %u is not one of this library", options->size,
-                                     options->version);
+    if (st)
+        return impmem__error_set(why, st, "device options", "size %u or version %u is not one of this library",
+                                 options->size, options->version);
     void *memory = NULL;
     st = impmem__cuda_take_host(ledger, options->control_line, sizeof(impmem_cuda_device), &memory, why);
     if (st) return st;
@@ -234,8 +237,8 @@ impmem_status impmem__cuda_device_open(impmem_ledger *ledger, const impmem_cuda_
     return IMPMEM_OK;
 }
 
-impmem_status impmem_cuda_device_open(impmem_ledger *ledger, const impmem_cuda_device_options *options, impmem_cuda_device **out,
-                                      impmem_error *why)
+impmem_status impmem_cuda_device_open(impmem_ledger *ledger, const impmem_cuda_device_options *options,
+                                      impmem_cuda_device **out, impmem_error *why)
 {
     return impmem__cuda_device_open(ledger, options, NULL, out, why);
 }
@@ -251,7 +254,8 @@ impmem_status impmem_cuda_device_close(impmem_cuda_device **slot, impmem_error *
     (void)pthread_mutex_unlock(&device->lock);
     if (users || registrations)
         return impmem__error_set(why, IMPMEM_ERR_LIVE_HOLDERS, device->facts.name,
-                                 "%u backends or queues and %u registrations of the device are still open", users, registrations);
+                                 "%u backends or queues and %u registrations of the device are still open", users,
+                                 registrations);
     destroy_device(device);
     *slot = NULL;
     return IMPMEM_OK;
@@ -292,12 +296,13 @@ impmem_status impmem__read_memory(impmem_cuda_device *device, uint64_t *out_free
     if (total == 0)
         return impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, "cudaMemGetInfo", "the device says that it has 0 bytes in all");
     if (free_bytes > total)
-        return impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, "cudaMemGetInfo", "the device says that %llu of %llu bytes are free",
-                                 (unsigned long long)free_bytes, (unsigned long long)total);
+        return impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, "cudaMemGetInfo",
+                                 "the device says that %llu of %llu bytes are free", (unsigned long long)free_bytes,
+                                 (unsigned long long)total);
     if (device->facts.total_bytes && total > device->facts.total_bytes)
         return impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, "cudaMemGetInfo",
-                                 "the reading is of %llu bytes, the device or its partition has %llu", (unsigned long long)total,
-                                 (unsigned long long)device->facts.total_bytes);
+                                 "the reading is of %llu bytes, the device or its partition has %llu",
+                                 (unsigned long long)total, (unsigned long long)device->facts.total_bytes);
     *out_free = free_bytes;
     *out_total = total;
     return IMPMEM_OK;

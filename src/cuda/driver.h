@@ -52,7 +52,7 @@ enum {
 /* Where a chunk's physical memory comes from, and who gets access. */
 typedef struct impmem__chunk_place {
     int device;
-    int numa_node;   /* >= 0: host memory of that node instead */
+    int numa_node; /* >= 0: host memory of that node instead */
     int exportable;
 } impmem__chunk_place;
 
@@ -67,14 +67,15 @@ typedef struct impmem__driver impmem__driver;
     X(device_attribute, OTHER, (impmem__driver * d, int *out, int attribute, int device))                                  \
     X(device_name, OTHER, (impmem__driver * d, char *out, int bytes, int device))                                          \
     X(device_identity, OTHER, (impmem__driver * d, unsigned char out[16], int device))                                     \
-    X(device_total, OTHER, (impmem__driver * d, uint64_t *out, int device))                                                \
+    X(device_total, OTHER, (impmem__driver * d, uint64_t * out, int device))                                               \
     X(context_active, OTHER, (impmem__driver * d, int *out, int device))                                                   \
     X(context_retain, OTHER, (impmem__driver * d, void **out, int device))                                                 \
     X(context_release, OTHER, (impmem__driver * d, int device))                                                            \
     X(context_push, OTHER, (impmem__driver * d, void *context))                                                            \
     X(context_pop, OTHER, (impmem__driver * d, void **out))                                                                \
-    X(memory_info, OTHER, (impmem__driver * d, uint64_t *out_free, uint64_t *out_total))                                   \
-    X(managed_memory, OTHER, (impmem__driver * d, const unsigned char identity[16], uint64_t *out_used, uint64_t *out_others))\
+    X(memory_info, OTHER, (impmem__driver * d, uint64_t * out_free, uint64_t * out_total))                                 \
+    X(managed_memory, OTHER,                                                                                               \
+      (impmem__driver * d, const unsigned char identity[16], uint64_t *out_used, uint64_t *out_others))                    \
     X(malloc, ACQUIRE, (impmem__driver * d, void **out, uint64_t bytes))                                                   \
     X(free, GIVE_BACK, (impmem__driver * d, void *memory))                                                                 \
     X(malloc_async, ACQUIRE, (impmem__driver * d, void **out, uint64_t bytes, void *stream))                               \
@@ -85,15 +86,15 @@ typedef struct impmem__driver impmem__driver;
     X(host_register, ACQUIRE, (impmem__driver * d, void *memory, uint64_t bytes, unsigned flags))                          \
     X(host_unregister, GIVE_BACK, (impmem__driver * d, void *memory))                                                      \
     X(host_address, OTHER, (impmem__driver * d, void **out, void *host))                                                   \
-    X(granularity, OTHER, (impmem__driver * d, uint64_t *out, const impmem__chunk_place *place, int recommended))          \
+    X(granularity, OTHER, (impmem__driver * d, uint64_t * out, const impmem__chunk_place *place, int recommended))         \
     X(address_reserve, ACQUIRE, (impmem__driver * d, void **out, uint64_t bytes, uint64_t alignment))                      \
     X(address_free, GIVE_BACK, (impmem__driver * d, void *base, uint64_t bytes))                                           \
-    X(chunk_create, ACQUIRE, (impmem__driver * d, uint64_t *out, uint64_t bytes, const impmem__chunk_place *place))        \
+    X(chunk_create, ACQUIRE, (impmem__driver * d, uint64_t * out, uint64_t bytes, const impmem__chunk_place *place))       \
     X(chunk_release, GIVE_BACK, (impmem__driver * d, uint64_t chunk))                                                      \
     X(chunk_map, MAP, (impmem__driver * d, void *at, uint64_t bytes, uint64_t chunk))                                      \
     X(chunk_unmap, MAP, (impmem__driver * d, void *at, uint64_t bytes))                                                    \
     X(set_access, MAP, (impmem__driver * d, void *at, uint64_t bytes, const int *devices, uint32_t n, int numa_node))      \
-    X(get_access, OTHER, (impmem__driver * d, uint64_t *out, void *at, int device))                                        \
+    X(get_access, OTHER, (impmem__driver * d, uint64_t * out, void *at, int device))                                       \
     X(chunk_export, OTHER, (impmem__driver * d, int *out, uint64_t chunk))                                                 \
     X(descriptor_close, OTHER, (impmem__driver * d, int descriptor))                                                       \
     X(stream_create, OTHER, (impmem__driver * d, void **out))                                                              \
@@ -136,7 +137,7 @@ typedef enum impmem__call {
 #define IMPMEM__DRIVER_ENUM(name, kind, parameters) IMPMEM__CALL_##name,
     IMPMEM__DRIVER_MAP(IMPMEM__DRIVER_ENUM)
 #undef IMPMEM__DRIVER_ENUM
-    IMPMEM__N_CALLS
+        IMPMEM__N_CALLS
 } impmem__call;
 
 enum { IMPMEM__DRIVER_SYMBOLS = 48 };
@@ -145,15 +146,15 @@ struct impmem__driver {
 #define IMPMEM__DRIVER_FIELD(name, kind, parameters) int(*name) parameters;
     IMPMEM__DRIVER_MAP(IMPMEM__DRIVER_FIELD)
 #undef IMPMEM__DRIVER_FIELD
-    _Atomic uint64_t calls[IMPMEM__N_CALLS];    /* made through impmem__ask */
+    _Atomic uint64_t calls[IMPMEM__N_CALLS];      /* made through impmem__ask */
     void (*symbol[IMPMEM__DRIVER_SYMBOLS])(void); /* driver_cuda.c's: entry points of the driver itself */
-    void *library;                                /* the filler's own; driver_cuda.c: the management library, NULL = not there */
-    char missing[40];                             /* the first function that the driver lacks, "" = none */
+    void *library;    /* the filler's own; driver_cuda.c: the management library, NULL = not there */
+    char missing[40]; /* the first function that the driver lacks, "" = none */
 };
 
 /* impmem__ask(d, malloc, &memory, bytes): calls and counts. A function that is not there is IMPMEM__CODE_MISSING. */
-#define impmem__ask(d, name, ...)                                                                                     \
-    (atomic_fetch_add_explicit(&(d)->calls[IMPMEM__CALL_##name], 1, memory_order_relaxed),                            \
+#define impmem__ask(d, name, ...)                                                                                          \
+    (atomic_fetch_add_explicit(&(d)->calls[IMPMEM__CALL_##name], 1, memory_order_relaxed),                                 \
      (d)->name ? (d)->name((d), __VA_ARGS__) : IMPMEM__CODE_MISSING)
 
 /* Fills the table of a zeroed struct. IMPMEM_ERR_NO_DRIVER where this build or this machine has none. */

@@ -16,38 +16,38 @@
 #include "cuda/nvtx.h"
 
 /* X(name behind "cu", version of the interface). Without the prefix, since the headers rename functions by macros. */
-#define SYMBOL_MAP(X)                                                                                                 \
-    X(DeviceGetAttribute, 2000)                                                                                       \
-    X(DeviceGetName, 2000)                                                                                            \
-    X(DeviceGetUuid, 11040)                                                                                           \
-    X(DeviceTotalMem, 3020)                                                                                           \
-    X(DevicePrimaryCtxGetState, 7000)                                                                                 \
-    X(DevicePrimaryCtxRetain, 7000)                                                                                   \
-    X(DevicePrimaryCtxRelease, 11000)                                                                                 \
-    X(CtxPushCurrent, 4000)                                                                                           \
-    X(CtxPopCurrent, 4000)                                                                                            \
-    X(MemGetAllocationGranularity, 10020)                                                                             \
-    X(MemAddressReserve, 10020)                                                                                       \
-    X(MemAddressFree, 10020)                                                                                          \
-    X(MemCreate, 10020)                                                                                               \
-    X(MemRelease, 10020)                                                                                              \
-    X(MemMap, 10020)                                                                                                  \
-    X(MemUnmap, 10020)                                                                                                \
-    X(MemSetAccess, 10020)                                                                                            \
-    X(MemGetAccess, 10020)                                                                                            \
-    X(MemExportToShareableHandle, 10020)                                                                              \
-    X(StreamWriteValue64, 11070)                                                                                      \
-    X(StreamWaitValue64, 11070)                                                                                       \
-    X(ModuleLoadData, 2000)                                                                                           \
-    X(ModuleUnload, 2000)                                                                                             \
-    X(ModuleGetFunction, 2000)                                                                                        \
+#define SYMBOL_MAP(X)                                                                                                      \
+    X(DeviceGetAttribute, 2000)                                                                                            \
+    X(DeviceGetName, 2000)                                                                                                 \
+    X(DeviceGetUuid, 11040)                                                                                                \
+    X(DeviceTotalMem, 3020)                                                                                                \
+    X(DevicePrimaryCtxGetState, 7000)                                                                                      \
+    X(DevicePrimaryCtxRetain, 7000)                                                                                        \
+    X(DevicePrimaryCtxRelease, 11000)                                                                                      \
+    X(CtxPushCurrent, 4000)                                                                                                \
+    X(CtxPopCurrent, 4000)                                                                                                 \
+    X(MemGetAllocationGranularity, 10020)                                                                                  \
+    X(MemAddressReserve, 10020)                                                                                            \
+    X(MemAddressFree, 10020)                                                                                               \
+    X(MemCreate, 10020)                                                                                                    \
+    X(MemRelease, 10020)                                                                                                   \
+    X(MemMap, 10020)                                                                                                       \
+    X(MemUnmap, 10020)                                                                                                     \
+    X(MemSetAccess, 10020)                                                                                                 \
+    X(MemGetAccess, 10020)                                                                                                 \
+    X(MemExportToShareableHandle, 10020)                                                                                   \
+    X(StreamWriteValue64, 11070)                                                                                           \
+    X(StreamWaitValue64, 11070)                                                                                            \
+    X(ModuleLoadData, 2000)                                                                                                \
+    X(ModuleUnload, 2000)                                                                                                  \
+    X(ModuleGetFunction, 2000)                                                                                             \
     X(LaunchKernel, 4000)
 
 enum {
 #define PLACE(name, version) AT_##name,
     SYMBOL_MAP(PLACE)
 #undef PLACE
-    AT_nvmlInit,
+        AT_nvmlInit,
     AT_nvmlShutdown,
     AT_nvmlHandle,
     AT_nvmlMemory,
@@ -181,8 +181,8 @@ static int managed_memory(impmem__driver *d, const unsigned char identity[16], u
 {
     char text[48];
     const unsigned char *u = identity;
-    (void)snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2],
-                   u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+    (void)snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
+                   u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
     void *device = NULL;
     nvml_memory memory;
     memset(&memory, 0, sizeof memory);
@@ -206,13 +206,14 @@ static void open_management(impmem__driver *d)
 {
     d->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!d->library) return;
-    static const char *const names[] = {"nvmlInit_v2", "nvmlShutdown", "nvmlDeviceGetHandleByUUID", "nvmlDeviceGetMemoryInfo_v2",
-                                        "nvmlDeviceGetComputeRunningProcesses_v3"};
+    static const char *const names[] = {"nvmlInit_v2", "nvmlShutdown", "nvmlDeviceGetHandleByUUID",
+                                        "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetComputeRunningProcesses_v3"};
     for (int i = 0; i < 5; i++) {
         void *symbol = dlsym(d->library, names[i]);
         memcpy(&d->symbol[AT_nvmlInit + i], &symbol, sizeof symbol);
     }
-    bool usable = d->symbol[AT_nvmlInit] && d->symbol[AT_nvmlShutdown] && d->symbol[AT_nvmlHandle] && d->symbol[AT_nvmlMemory];
+    bool usable = d->symbol[AT_nvmlInit] && d->symbol[AT_nvmlShutdown] && d->symbol[AT_nvmlHandle] &&
+                  d->symbol[AT_nvmlMemory];
     if (usable && ((nvml_plain_fn)d->symbol[AT_nvmlInit])() == 0) {
         d->managed_memory = managed_memory;
         return;
@@ -303,8 +304,8 @@ static int granularity(impmem__driver *d, uint64_t *out, const impmem__chunk_pla
 {
     CUmemAllocationProp p = properties(place);
     size_t bytes = 0;
-    CUmemAllocationGranularity_flags which =
-        recommended ? CU_MEM_ALLOC_GRANULARITY_RECOMMENDED : CU_MEM_ALLOC_GRANULARITY_MINIMUM;
+    CUmemAllocationGranularity_flags which = recommended ? CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
+                                                         : CU_MEM_ALLOC_GRANULARITY_MINIMUM;
     int code = (int)CALL(d, MemGetAllocationGranularity, 10020)(&bytes, &p, which);
     if (!code) *out = bytes;
     return code;
@@ -441,7 +442,8 @@ static int copy_async(impmem__driver *d, void *to, const void *from, uint64_t by
 }
 
 #if CUDART_VERSION >= 12080
-static int copy_batch(impmem__driver *d, void *const *to, const void *const *from, const size_t *bytes, uint32_t n, void *stream)
+static int copy_batch(impmem__driver *d, void *const *to, const void *const *from, const size_t *bytes, uint32_t n,
+                      void *stream)
 {
     (void)d;
     struct cudaMemcpyAttributes attributes;
@@ -452,8 +454,8 @@ static int copy_batch(impmem__driver *d, void *const *to, const void *const *fro
     return (int)cudaMemcpyBatchAsync(to, from, bytes, n, &attributes, &first, 1, stream);
 #else
     size_t failed = 0;
-    return (int)cudaMemcpyBatchAsync((void **)(uintptr_t)to, (void **)(uintptr_t)from, (size_t *)(uintptr_t)bytes, n, &attributes,
-                                     &first, 1, &failed, stream);
+    return (int)cudaMemcpyBatchAsync((void **)(uintptr_t)to, (void **)(uintptr_t)from, (size_t *)(uintptr_t)bytes, n,
+                                     &attributes, &first, 1, &failed, stream);
 #endif
 }
 #endif
@@ -598,7 +600,8 @@ static void fill_runtime(impmem__driver *d)
 /* A function of the table is there when its symbol is. */
 static void fill_driver(impmem__driver *d)
 {
-#define TAKE(function, name) if (d->symbol[AT_##name]) d->function = function
+#define TAKE(function, name)                                                                                               \
+    if (d->symbol[AT_##name]) d->function = function
     TAKE(device_attribute, DeviceGetAttribute);
     TAKE(device_name, DeviceGetName);
     TAKE(device_identity, DeviceGetUuid);
@@ -641,14 +644,14 @@ impmem_status impmem__driver_fill(impmem__driver *driver, impmem_error *why)
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
         void *entry = NULL;
         enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-        cudaError_t code = cudaGetDriverEntryPointByVersion(symbols[i].name, &entry, symbols[i].version, cudaEnableDefault, &found);
+        cudaError_t code = cudaGetDriverEntryPointByVersion(symbols[i].name, &entry, symbols[i].version, cudaEnableDefault,
+                                                            &found);
         if (code != cudaSuccess) (void)cudaGetLastError();
         if (code == cudaErrorInsufficientDriver || code == cudaErrorNoDevice || code == cudaErrorInitializationError)
             return impmem__code_error(why, (int)code, IMPMEM_ERR_DRIVER, "looking for the driver");
         if (code == cudaSuccess && found == cudaDriverEntryPointSuccess && entry)
             memcpy(&driver->symbol[i], &entry, sizeof entry);
-        else if (!driver->missing[0])
-            (void)snprintf(driver->missing, sizeof driver->missing, "%s", symbols[i].name);
+        else if (!driver->missing[0]) (void)snprintf(driver->missing, sizeof driver->missing, "%s", symbols[i].name);
     }
     fill_driver(driver);
     open_management(driver);

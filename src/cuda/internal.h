@@ -58,7 +58,8 @@ void impmem__leave_device(impmem_cuda_device *device);
 void impmem__swallow(impmem_cuda_device *device);
 
 /* Host memory of the room on a control line; 0 as a line = IMPMEM_LINE_HOST_CONTROL. */
-impmem_status impmem__cuda_take_host(impmem_ledger *ledger, impmem_line_id line, uint64_t bytes, void **out, impmem_error *why);
+impmem_status impmem__cuda_take_host(impmem_ledger *ledger, impmem_line_id line, uint64_t bytes, void **out,
+                                     impmem_error *why);
 void impmem__cuda_give_host(impmem_ledger *ledger, impmem_line_id line, void *memory, uint64_t bytes);
 
 /* Over a table that the caller filled: what impmem_cuda_device_open does with the real one. */
@@ -80,7 +81,8 @@ static inline bool impmem__cap_take(impmem__cap *cap, uint64_t bytes)
     uint64_t held = atomic_load_explicit(&cap->held, memory_order_relaxed);
     do {
         if (held > cap->most || bytes > cap->most - held) return false;
-    } while (!atomic_compare_exchange_weak_explicit(&cap->held, &held, held + bytes, memory_order_relaxed, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&cap->held, &held, held + bytes, memory_order_relaxed,
+                                                    memory_order_relaxed));
     return true;
 }
 static inline void impmem__cap_give(impmem__cap *cap, uint64_t bytes)
@@ -88,7 +90,8 @@ static inline void impmem__cap_give(impmem__cap *cap, uint64_t bytes)
     atomic_fetch_sub_explicit(&cap->held, bytes, memory_order_relaxed);
 }
 /* The error of a cap that is reached. */
-impmem_status impmem__cap_error(const impmem__cap *cap, impmem_status st, const char *subject, uint64_t bytes, impmem_error *why);
+impmem_status impmem__cap_error(const impmem__cap *cap, impmem_status st, const char *subject, uint64_t bytes,
+                                impmem_error *why);
 
 /* The image with the room's kernels, and their names. */
 extern const char impmem__kernels[];

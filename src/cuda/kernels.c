@@ -1,4 +1,4 @@
-/* The room's kernels as PTX text. Written by tools/gen-kernels.sh from src/cuda/kernels/blocks.cu. */
+/* PTX text of src/cuda/kernels/blocks.cu. Written by tools/gen-kernels.sh. */
 #include "cuda/internal.h"
 
 /* clang-format off */

@@ -18,8 +18,8 @@ static impmem_status acquire(void *self, uint64_t bytes, uint64_t alignment, voi
 {
     malloc_backend *m = self;
     if (alignment > IMPMEM__CUDA_GRANULE)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "cudaMalloc", "an alignment of %llu bytes is more than 2 MiB",
-                                 (unsigned long long)alignment);
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "cudaMalloc",
+                                 "an alignment of %llu bytes is more than 2 MiB", (unsigned long long)alignment);
     if (!impmem__cap_take(&m->cap, bytes))
         return impmem__cap_error(&m->cap, IMPMEM_ERR_OUT_OF_DEVICE_MEMORY, "cudaMalloc", bytes, why);
     impmem__driver *d = &m->device->driver;
@@ -79,8 +79,9 @@ impmem_status impmem_cuda_malloc_backend_create(impmem_cuda_device *device, cons
     if (!device || !out)
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "cudaMalloc", "no device, or no place for the result");
     impmem_status st = impmem__options_check(options->size, options->version, sizeof *options, 1);
-    if (st) return impmem__error_set(why, st, "cudaMalloc options", "size %u or version %u is not one of this library",
-                                     options->size, options->version);
+    if (st)
+        return impmem__error_set(why, st, "cudaMalloc options", "size %u or version %u is not one of this library",
+                                 options->size, options->version);
     void *memory = NULL;
     st = impmem__cuda_take_host(device->ledger, device->control_line, sizeof(malloc_backend), &memory, why);
     if (st) return st;
@@ -89,12 +90,8 @@ impmem_status impmem_cuda_malloc_backend_create(impmem_cuda_device *device, cons
     m->ledger = device->ledger;
     m->cap.most = options->capacity_bytes ? options->capacity_bytes : UINT64_MAX;
     atomic_fetch_add_explicit(&device->users, 1, memory_order_relaxed);
-    const impmem_backend_ops ops = {.size = sizeof ops,
-                                    .version = 1,
-                                    .acquire = acquire,
-                                    .release = release,
-                                    .query = query,
-                                    .destroy = destroy};
+    const impmem_backend_ops ops = {
+        .size = sizeof ops, .version = 1, .acquire = acquire, .release = release, .query = query, .destroy = destroy};
     st = impmem_backend_create(device->ledger, &ops, m, out, why);
     if (st) destroy(m);
     return st;

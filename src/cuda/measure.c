@@ -121,7 +121,8 @@ impmem_cuda_residual_kind impmem_cuda_classify_residual(const impmem_cuda_residu
     return spread >= moved / 10 && spread > 16 * IMPMEM_MIB ? IMPMEM_CUDA_RESIDUAL_CACHE : IMPMEM_CUDA_RESIDUAL_CONSTANT;
 }
 
-uint64_t impmem_cuda_choose_library_bytes(uint64_t pinned_bytes, const impmem_cuda_measured *remembered, uint64_t measured_bytes)
+uint64_t impmem_cuda_choose_library_bytes(uint64_t pinned_bytes, const impmem_cuda_measured *remembered,
+                                          uint64_t measured_bytes)
 {
     if (pinned_bytes != UINT64_MAX) return pinned_bytes;
     return remembered ? remembered->library_bytes : measured_bytes;

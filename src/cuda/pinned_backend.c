@@ -140,10 +140,12 @@ impmem_status impmem_cuda_pinned_backend_create(impmem_cuda_device *device, cons
     const impmem_cuda_pinned_options defaults = IMPMEM_CUDA_PINNED_OPTIONS_INIT;
     if (!options) options = &defaults;
     if (!device || !out)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "pinned host memory", "no device, or no place for the result");
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "pinned host memory",
+                                 "no device, or no place for the result");
     impmem_status st = impmem__options_check(options->size, options->version, sizeof *options, 1);
-    if (st) return impmem__error_set(why, st, "pinned options", "size %u or version %u is not one of this library", options->size,
-                                     options->version);
+    if (st)
+        return impmem__error_set(why, st, "pinned options", "size %u or version %u is not one of this library",
+                                 options->size, options->version);
     /* A zeroed struct says node 0 by accident: it means defaults. */
     int node = options->size == 0 ? -1 : options->numa_node;
     uint64_t granule = node < 0 ? IMPMEM__CUDA_PINNED_GRANULE : node_granule(device, node);
@@ -162,12 +164,8 @@ impmem_status impmem_cuda_pinned_backend_create(impmem_cuda_device *device, cons
                (options->write_combined ? IMPMEM__HOST_WRITE_COMBINED : 0u);
     p->cap.most = options->capacity_bytes ? options->capacity_bytes : UINT64_MAX;
     atomic_fetch_add_explicit(&device->users, 1, memory_order_relaxed);
-    const impmem_backend_ops ops = {.size = sizeof ops,
-                                    .version = 1,
-                                    .acquire = acquire,
-                                    .release = release,
-                                    .query = query,
-                                    .destroy = destroy};
+    const impmem_backend_ops ops = {
+        .size = sizeof ops, .version = 1, .acquire = acquire, .release = release, .query = query, .destroy = destroy};
     st = impmem_backend_create(device->ledger, &ops, p, out, why);
     if (st) destroy(p);
     return st;
@@ -176,7 +174,8 @@ impmem_status impmem_cuda_pinned_backend_create(impmem_cuda_device *device, cons
 impmem_status impmem_cuda_device_address(impmem_cuda_device *device, void *host, void **out, impmem_error *why)
 {
     if (!device || !host || !out)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "CUDA", "no device, no address or no place for the result");
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "CUDA",
+                                 "no device, no address or no place for the result");
     int code = impmem__enter_device(device);
     if (!code) {
         code = impmem__ask(&device->driver, host_address, out, host);
@@ -185,5 +184,6 @@ impmem_status impmem_cuda_device_address(impmem_cuda_device *device, void *host,
     }
     if (code == IMPMEM__CODE_INVALID_VALUE)
         return impmem__error_set(why, IMPMEM_ERR_NOT_FOUND, "CUDA", "the device has no address for this host memory");
-    return code ? impmem__code_error(why, code, IMPMEM_ERR_DRIVER, "asking for the device's address of host memory") : IMPMEM_OK;
+    return code ? impmem__code_error(why, code, IMPMEM_ERR_DRIVER, "asking for the device's address of host memory")
+                : IMPMEM_OK;
 }

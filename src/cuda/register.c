@@ -23,8 +23,8 @@ static impmem__registration *place_for(impmem_cuda_device *device, const void *m
             if (!slot) slot = r;
         } else if (begin < at + r->bytes && at < begin + bytes) {
             *out_status = impmem__error_set(why, IMPMEM_ERR_BUSY, "host registration",
-                                            "%llu bytes at %p overlap a registration of %llu bytes at %p", (unsigned long long)bytes,
-                                            memory, (unsigned long long)r->bytes, r->memory);
+                                            "%llu bytes at %p overlap a registration of %llu bytes at %p",
+                                            (unsigned long long)bytes, memory, (unsigned long long)r->bytes, r->memory);
             return NULL;
         }
     }
@@ -115,7 +115,8 @@ static impmem_status register_locked(impmem_cuda_device *device, void *memory, u
 }
 
 impmem_status impmem_cuda_register(impmem_cuda_device *device, void *memory, uint64_t bytes,
-                                   const impmem_registration_options *options, impmem_host_registration *out, impmem_error *why)
+                                   const impmem_registration_options *options, impmem_host_registration *out,
+                                   impmem_error *why)
 {
     const impmem_registration_options defaults = IMPMEM_REGISTRATION_OPTIONS_INIT;
     if (!options) options = &defaults;
@@ -123,8 +124,9 @@ impmem_status impmem_cuda_register(impmem_cuda_device *device, void *memory, uin
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "host registration",
                                  "no device, no memory, a range past the end of memory, or no place for the result");
     impmem_status st = impmem__options_check(options->size, options->version, sizeof *options, 1);
-    if (st) return impmem__error_set(why, st, "registration options", "size %u or version %u is not one of this library",
-                                     options->size, options->version);
+    if (st)
+        return impmem__error_set(why, st, "registration options", "size %u or version %u is not one of this library",
+                                 options->size, options->version);
     impmem_registration_options o = *options;
     if (o.size == 0) o.line = IMPMEM_NO_LINE;
     (void)pthread_mutex_lock(&device->lock);

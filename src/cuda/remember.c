@@ -31,8 +31,10 @@ static impmem_status write_key(const impmem_cuda_measure_key *key, char out[KEY_
     if (!clean(key->device, sizeof key->device) || !clean(key->driver, sizeof key->driver) ||
         !clean(key->runtime, sizeof key->runtime) || !clean(key->libraries, sizeof key->libraries) ||
         !clean(key->model, sizeof key->model))
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "measurement key", "a part holds control characters or has no end");
-    (void)snprintf(out, KEY_BYTES, "%s\t%s\t%s\t%s\t%s", key->device, key->driver, key->runtime, key->libraries, key->model);
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "measurement key",
+                                 "a part holds control characters or has no end");
+    (void)snprintf(out, KEY_BYTES, "%s\t%s\t%s\t%s\t%s", key->device, key->driver, key->runtime, key->libraries,
+                   key->model);
     return IMPMEM_OK;
 }
 
@@ -100,7 +102,8 @@ static impmem_status look_at(void *context, const impmem_cuda_measured *measured
     return IMPMEM_OK;
 }
 
-impmem_status impmem_cuda_recall(const char *path, const impmem_cuda_measure_key *key, impmem_cuda_measured *out, impmem_error *why)
+impmem_status impmem_cuda_recall(const char *path, const impmem_cuda_measure_key *key, impmem_cuda_measured *out,
+                                 impmem_error *why)
 {
     char text[KEY_BYTES];
     if (!path || !key || !out)
@@ -116,7 +119,8 @@ impmem_status impmem_cuda_recall(const char *path, const impmem_cuda_measure_key
     st = each_line(file, path, look_at, &s, why);
     (void)fclose(file);
     if (st) return st;
-    if (!s.is_found) return impmem__error_set(why, IMPMEM_ERR_NOT_FOUND, path, "no measurement of this device, driver and model");
+    if (!s.is_found)
+        return impmem__error_set(why, IMPMEM_ERR_NOT_FOUND, path, "no measurement of this device, driver and model");
     *out = s.found;
     return IMPMEM_OK;
 }
@@ -165,8 +169,8 @@ static impmem_status write_new_file(const char *path, FILE *file, const char *ke
     return good ? IMPMEM_OK : impmem__error_set(why, IMPMEM_ERR_IO, path, "writing a new version failed: error %d", errno);
 }
 
-impmem_status impmem_cuda_remember(const char *path, const impmem_cuda_measure_key *key, const impmem_cuda_measured *measured,
-                                   impmem_error *why)
+impmem_status impmem_cuda_remember(const char *path, const impmem_cuda_measure_key *key,
+                                   const impmem_cuda_measured *measured, impmem_error *why)
 {
     char text[KEY_BYTES], temporary[PATH_BYTES];
     if (!path || !key || !measured)
@@ -185,7 +189,8 @@ impmem_status impmem_cuda_remember(const char *path, const impmem_cuda_measure_k
         (void)close(descriptor);
     } else {
         st = write_new_file(path, file, text, measured, why);
-        if (fclose(file) != 0 && !st) st = impmem__error_set(why, IMPMEM_ERR_IO, path, "closing a new version failed: error %d", errno);
+        if (fclose(file) != 0 && !st)
+            st = impmem__error_set(why, IMPMEM_ERR_IO, path, "closing a new version failed: error %d", errno);
     }
     if (!st && rename(temporary, path) != 0)
         st = impmem__error_set(why, IMPMEM_ERR_IO, path, "replacing the old version failed: error %d", errno);

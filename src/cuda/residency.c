@@ -7,7 +7,8 @@
 
 #define LEAST_SPAN (128 * IMPMEM_MIB) /* larger than the caches of the devices that were looked at */
 #define MOST_COPY (256 * IMPMEM_MIB)
-#define ABSOLUTE_FLOOR 500000000000u /* bytes a second; resident memory of data-centre and large desktop cards is far above */
+#define ABSOLUTE_FLOOR                                                                                                     \
+    500000000000u /* bytes a second; resident memory of data-centre and large desktop cards is far above */
 #define WARM_SECONDS 0.1
 #define MEASURE_SECONDS 0.1
 
@@ -94,7 +95,8 @@ impmem_status impmem_cuda_residency_probe(impmem_cuda_device *device, void *base
                                           uint64_t reference_bytes, impmem_residency_reading *out, impmem_error *why)
 {
     if (!device || !base || half_of(bytes) == 0 || !out || (reference && half_of(reference_bytes) == 0))
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "residency", "no device, too few bytes or no place for the result");
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "residency",
+                                 "no device, too few bytes or no place for the result");
     impmem_residency_reading r;
     memset(&r, 0, sizeof r);
     stopwatch w = {device, NULL, NULL, NULL};

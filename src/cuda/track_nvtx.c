@@ -108,7 +108,8 @@ static void take(void *self, uint64_t region, void *address, uint64_t bytes, con
     }
     (void)pthread_mutex_unlock(&t->lock);
     if (overflow)
-        impmem__ledger_log(t->device->ledger, "annotations: more than %u takes are alive; further ones look like overruns to the tool",
+        impmem__ledger_log(t->device->ledger,
+                           "annotations: more than %u takes are alive; further ones look like overruns to the tool",
                            t->capacity);
 }
 
@@ -133,7 +134,8 @@ impmem_status impmem_cuda_track_nvtx(impmem_cuda_device *device, uint32_t max_ta
                                      impmem_track *out, impmem_error *why)
 {
     if (!device || !out || !max_takes)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "annotations", "no device, 0 takes or no place for the result");
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "annotations",
+                                 "no device, 0 takes or no place for the result");
     const impmem__driver *d = &device->driver;
     if (!d->nvtx_heap || !d->nvtx_heap_end || !d->nvtx_take || !d->nvtx_drop)
         return impmem__error_set(why, IMPMEM_ERR_UNSUPPORTED, "annotations", "this build has no memory annotations");

@@ -18,8 +18,8 @@ typedef struct impmem__vmm_region {
     uint64_t bytes;
     uint64_t object_bytes;
     uint64_t n_chunks;
-    uint64_t *handle;       /* of chunk i; meaningful where mapped */
-    unsigned char *mapped;  /* 1: chunk i is mapped */
+    uint64_t *handle;      /* of chunk i; meaningful where mapped */
+    unsigned char *mapped; /* 1: chunk i is mapped */
 } impmem__vmm_region;
 
 typedef struct impmem__vmm_descriptor {

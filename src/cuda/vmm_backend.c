@@ -77,8 +77,8 @@ static impmem_status reserve(void *self, uint64_t bytes, uint64_t alignment, voi
         free_region(vmm, region);
         st = impmem__code_error(why, code, IMPMEM_ERR_OUT_OF_ADDRESS_SPACE, "reserving addresses");
         if (st == IMPMEM_ERR_CAPTURING) return st;
-        st = impmem__error_set(why, IMPMEM_ERR_OUT_OF_ADDRESS_SPACE, SUBJECT, "the driver refused %llu bytes of addresses (code %d)",
-                               (unsigned long long)bytes, code);
+        st = impmem__error_set(why, IMPMEM_ERR_OUT_OF_ADDRESS_SPACE, SUBJECT,
+                               "the driver refused %llu bytes of addresses (code %d)", (unsigned long long)bytes, code);
         impmem__error_driver(why, code);
         impmem__error_hint(why, "plan a smaller pool, or open it fixed over cudaMalloc");
         return st;
@@ -244,17 +244,20 @@ static impmem_status check_options(const impmem_cuda_device *device, const impme
 {
     const impmem_cuda_facts *f = &device->facts;
     impmem_status st = impmem__options_check(o->size, o->version, sizeof *o, 1);
-    if (st) return impmem__error_set(why, st, "VMM options", "size %u or version %u is not one of this library", o->size, o->version);
+    if (st)
+        return impmem__error_set(why, st, "VMM options", "size %u or version %u is not one of this library", o->size,
+                                 o->version);
     if (!f->virtual_memory)
-        return impmem__error_set(why, IMPMEM_ERR_UNSUPPORTED, SUBJECT, "device %d or its driver has no virtual memory management",
-                                 device->ordinal);
+        return impmem__error_set(why, IMPMEM_ERR_UNSUPPORTED, SUBJECT,
+                                 "device %d or its driver has no virtual memory management", device->ordinal);
     if (o->exportable && !f->exportable)
         return impmem__error_set(why, IMPMEM_ERR_UNSUPPORTED, SUBJECT, "device %d can't export memory as file descriptors",
                                  device->ordinal);
     uint64_t chunk = o->chunk_bytes ? o->chunk_bytes : IMPMEM__CUDA_DEFAULT_CHUNK;
     if (chunk % f->granule_bytes) {
-        st = impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "chunk_bytes", "%llu is no multiple of the device's granule of %llu",
-                               (unsigned long long)chunk, (unsigned long long)f->granule_bytes);
+        st = impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "chunk_bytes",
+                               "%llu is no multiple of the device's granule of %llu", (unsigned long long)chunk,
+                               (unsigned long long)f->granule_bytes);
         return st;
     }
     if (o->n_peers > IMPMEM_CUDA_MAX_PEERS || (o->n_peers && !o->peers))
@@ -332,7 +335,8 @@ impmem_status impmem_cuda_growing_backend_create(impmem_cuda_device *device, con
     const impmem_cuda_vmm_options defaults = IMPMEM_CUDA_VMM_OPTIONS_INIT;
     if (!options) options = &defaults;
     if (!device || !out || !out_growable || !reserve_bytes)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT, "no device, 0 bytes or no place for the results");
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT,
+                                 "no device, 0 bytes or no place for the results");
     impmem_status st = check_options(device, options, why);
     if (!st) st = try_reservation(device, reserve_bytes, why);
     if (!st) st = impmem_cuda_vmm_backend_create(device, options, out, why);
@@ -386,12 +390,14 @@ impmem_status impmem_cuda_vmm_trim(impmem_backend *backend, uint64_t keep_bytes)
     return impmem__code_status(code, IMPMEM_ERR_DRIVER);
 }
 
-static impmem_status export_locked(impmem__vmm *vmm, const impmem_region *region, uint64_t offset, int *out, impmem_error *why)
+static impmem_status export_locked(impmem__vmm *vmm, const impmem_region *region, uint64_t offset, int *out,
+                                   impmem_error *why)
 {
     impmem__vmm_region *r = find_region(vmm, region->base);
     uint64_t chunk = offset / vmm->chunk_bytes;
     if (!r || offset >= r->bytes || !r->mapped[chunk])
-        return impmem__error_set(why, IMPMEM_ERR_STATE, SUBJECT, "nothing is committed at offset %llu", (unsigned long long)offset);
+        return impmem__error_set(why, IMPMEM_ERR_STATE, SUBJECT, "nothing is committed at offset %llu",
+                                 (unsigned long long)offset);
     impmem__vmm_descriptor *slot = NULL;
     for (uint32_t i = 0; i < IMPMEM__VMM_DESCRIPTORS && !slot; i++) {
         if (!vmm->descriptor[i].open) slot = &vmm->descriptor[i];

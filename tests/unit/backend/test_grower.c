@@ -28,7 +28,12 @@ typedef struct world {
 static void open_world(world *w, uint64_t budget, uint64_t queue_delay_ns)
 {
     memset(w, 0, sizeof *w);
-    static const impmem_line line = {.id = LINE, .tier = IMPMEM_TIER_POOL, .account = IMPMEM_ACCOUNT_DEVICE, .tag = IMPMEM_TAG_KV_BLOCKS, .bytes = 1024 * GRANULE, .name = "pool"};
+    static const impmem_line line = {.id = LINE,
+                                     .tier = IMPMEM_TIER_POOL,
+                                     .account = IMPMEM_ACCOUNT_DEVICE,
+                                     .tag = IMPMEM_TAG_KV_BLOCKS,
+                                     .bytes = 1024 * GRANULE,
+                                     .name = "pool"};
     impmem_lines view = {&line, 1, {budget, UINT64_MAX, UINT64_MAX}};
     impmem_ledger_options lo = IMPMEM_LEDGER_OPTIONS_INIT;
     lo.serving = IMPMEM_SERVING_REFUSE;

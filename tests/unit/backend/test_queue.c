@@ -278,7 +278,8 @@ static void a_vtable_must_be_whole_and_known(void **state)
     (void)state;
     world w;
     open_world(&w, NULL);
-    const impmem_queue_ops whole = {sizeof whole, 1, no_fill, no_copy, no_blocks, no_signal, no_after, no_signal, no_destroy};
+    const impmem_queue_ops whole = {sizeof whole, 1,        no_fill,   no_copy,   no_blocks,
+                                    no_signal,    no_after, no_signal, no_destroy};
     uint64_t counter = 0;
     impmem_queue *q = NULL;
     assert_int_equal(impmem_queue_create(w.ledger, &whole, NULL, &counter, 0, &q, NULL), IMPMEM_OK);

@@ -5,6 +5,10 @@
 #ifndef TEST_CUDA_FAKE_DRIVER_H
 #define TEST_CUDA_FAKE_DRIVER_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -54,7 +58,7 @@ typedef struct fake_driver {
     uint64_t address_space;
     uint64_t granule;
     uint64_t device_total, reported_free, reported_total; /* 0: what is true */
-    uint64_t unseen; /* bytes that others hold */
+    uint64_t unseen;                                      /* bytes that others hold */
     int devices;
     int attribute_off; /* this attribute reads 0; -1 = none */
     bool no_access;    /* granted access reads back as none */
@@ -89,12 +93,14 @@ static void fake_breach(fake_driver *f, const char *what)
 static bool fake_is_runtime(impmem__call call)
 {
     static const impmem__call runtime[] = {
-        IMPMEM__CALL_device_count,  IMPMEM__CALL_driver_version, IMPMEM__CALL_runtime_version, IMPMEM__CALL_memory_info,
-        IMPMEM__CALL_malloc,        IMPMEM__CALL_free,           IMPMEM__CALL_host_alloc,      IMPMEM__CALL_host_free,
-        IMPMEM__CALL_host_register, IMPMEM__CALL_host_unregister, IMPMEM__CALL_host_address,   IMPMEM__CALL_stream_create,
-        IMPMEM__CALL_stream_destroy, IMPMEM__CALL_stream_wait_host, IMPMEM__CALL_stream_query, IMPMEM__CALL_fill_async,
-        IMPMEM__CALL_copy_async,    IMPMEM__CALL_copy_batch,     IMPMEM__CALL_event_create,    IMPMEM__CALL_event_destroy,
-        IMPMEM__CALL_event_record,  IMPMEM__CALL_event_elapsed};
+        IMPMEM__CALL_device_count,    IMPMEM__CALL_driver_version,   IMPMEM__CALL_runtime_version,
+        IMPMEM__CALL_memory_info,     IMPMEM__CALL_malloc,           IMPMEM__CALL_free,
+        IMPMEM__CALL_host_alloc,      IMPMEM__CALL_host_free,        IMPMEM__CALL_host_register,
+        IMPMEM__CALL_host_unregister, IMPMEM__CALL_host_address,     IMPMEM__CALL_stream_create,
+        IMPMEM__CALL_stream_destroy,  IMPMEM__CALL_stream_wait_host, IMPMEM__CALL_stream_query,
+        IMPMEM__CALL_fill_async,      IMPMEM__CALL_copy_async,       IMPMEM__CALL_copy_batch,
+        IMPMEM__CALL_event_create,    IMPMEM__CALL_event_destroy,    IMPMEM__CALL_event_record,
+        IMPMEM__CALL_event_elapsed};
     for (size_t i = 0; i < sizeof runtime / sizeof runtime[0]; i++)
         if (runtime[i] == call) return true;
     return false;
@@ -104,8 +110,9 @@ static int fake_enter(fake_driver *f, impmem__call call, const void *at, uint64_
 {
     (void)pthread_mutex_lock(&f->lock);
     if (f->n_log < FAKE_LOG) f->log[f->n_log++] = (fake_event){call, (uintptr_t)at, bytes};
-    bool may_fail = call != IMPMEM__CALL_last_error && call != IMPMEM__CALL_context_pop && call != IMPMEM__CALL_device_attribute &&
-                    call != IMPMEM__CALL_context_active && call != IMPMEM__CALL_managed_memory && call != IMPMEM__CALL_stream_query;
+    bool may_fail = call != IMPMEM__CALL_last_error && call != IMPMEM__CALL_context_pop &&
+                    call != IMPMEM__CALL_device_attribute && call != IMPMEM__CALL_context_active &&
+                    call != IMPMEM__CALL_managed_memory && call != IMPMEM__CALL_stream_query;
     bool fails = false;
     if (may_fail && f->fail_nth) {
         f->seen++;
@@ -123,14 +130,23 @@ static int fake_enter(fake_driver *f, impmem__call call, const void *at, uint64_
     return fails ? f->fail_code : 0;
 }
 
-#define FAKE_ENTER(name, at, bytes)                                                                                   \
-    fake_driver *f = d->library;                                                                                      \
-    int code_ = fake_enter(f, IMPMEM__CALL_##name, at, bytes);                                                        \
+static fake_driver *fake_lock(impmem__driver *d)
+{
+    fake_driver *f = d->library;
+    (void)pthread_mutex_lock(&f->lock);
+    return f;
+}
+
+static void fake_unlock(fake_driver **f)
+{
+    (void)pthread_mutex_unlock(&(*f)->lock);
+}
+
+/* Every function holds the driver's lock to its end, whichever way it leaves. */
+#define FAKE_ENTER(name, at, bytes)                                                                                        \
+    __attribute__((cleanup(fake_unlock))) fake_driver *f = fake_lock(d);                                                   \
+    int code_ = fake_enter(f, IMPMEM__CALL_##name, at, bytes);                                                             \
     if (code_) return code_
-#define FAKE_LOCKED(...)                                                                                              \
-    (void)pthread_mutex_lock(&f->lock);                                                                               \
-    __VA_ARGS__                                                                                                       \
-    (void)pthread_mutex_unlock(&f->lock)
 
 static uint64_t fake_used(const fake_driver *f)
 {
@@ -181,9 +197,24 @@ static int fake_give(fake_driver *f, fake_range *table, int n, const void *at)
 
 /* ---- devices ------------------------------------------------------------------------------------------------------------------------- */
 
-static int f_device_count(impmem__driver *d, int *out) { FAKE_ENTER(device_count, NULL, 0); *out = f->devices; return 0; }
-static int f_driver_version(impmem__driver *d, int *out) { FAKE_ENTER(driver_version, NULL, 0); *out = 13000; return 0; }
-static int f_runtime_version(impmem__driver *d, int *out) { FAKE_ENTER(runtime_version, NULL, 0); *out = 13000; return 0; }
+static int f_device_count(impmem__driver *d, int *out)
+{
+    FAKE_ENTER(device_count, NULL, 0);
+    *out = f->devices;
+    return 0;
+}
+static int f_driver_version(impmem__driver *d, int *out)
+{
+    FAKE_ENTER(driver_version, NULL, 0);
+    *out = 13000;
+    return 0;
+}
+static int f_runtime_version(impmem__driver *d, int *out)
+{
+    FAKE_ENTER(runtime_version, NULL, 0);
+    *out = 13000;
+    return 0;
+}
 static int f_last_error(impmem__driver *d, int *out)
 {
     FAKE_ENTER(last_error, NULL, 0);
@@ -241,14 +272,16 @@ static int f_context_release(impmem__driver *d, int device)
 static int f_context_push(impmem__driver *d, void *context)
 {
     FAKE_ENTER(context_push, NULL, 0);
-    FAKE_LOCKED(if (!context) fake_breach(f, "pushed no context"); f->depth++;);
+    if (!context) fake_breach(f, "pushed no context");
+    f->depth++;
     return 0;
 }
 static int f_context_pop(impmem__driver *d, void **out)
 {
     FAKE_ENTER(context_pop, NULL, 0);
     *out = NULL;
-    FAKE_LOCKED(if (f->depth == 0) fake_breach(f, "popped a context that was not pushed"); else f->depth--;);
+    if (f->depth == 0) fake_breach(f, "popped a context that was not pushed");
+    else f->depth--;
     return 0;
 }
 static int f_memory_info(impmem__driver *d, uint64_t *out_free, uint64_t *out_total)
@@ -273,25 +306,26 @@ static int f_managed_memory(impmem__driver *d, const unsigned char identity[16],
 static int f_malloc(impmem__driver *d, void **out, uint64_t bytes)
 {
     FAKE_ENTER(malloc, NULL, bytes);
-    FAKE_LOCKED(if (f->depth == 0) fake_breach(f, "allocated on no device"); int code = fake_take(f, f->memory, FAKE_MAX, out, bytes, true););
+    if (f->depth == 0) fake_breach(f, "allocated on no device");
+    int code = fake_take(f, f->memory, FAKE_MAX, out, bytes, true);
     return code;
 }
 static int f_free(impmem__driver *d, void *memory)
 {
     FAKE_ENTER(free, memory, 0);
-    FAKE_LOCKED(int code = fake_give(f, f->memory, FAKE_MAX, memory););
+    int code = fake_give(f, f->memory, FAKE_MAX, memory);
     return code;
 }
 static int f_host_alloc(impmem__driver *d, void **out, uint64_t bytes, unsigned flags)
 {
     FAKE_ENTER(host_alloc, NULL, flags);
-    FAKE_LOCKED(int code = fake_take(f, f->host, 64, out, bytes, false););
+    int code = fake_take(f, f->host, 64, out, bytes, false);
     return code;
 }
 static int f_host_free(impmem__driver *d, void *memory)
 {
     FAKE_ENTER(host_free, memory, 0);
-    FAKE_LOCKED(int code = fake_give(f, f->host, 64, memory););
+    int code = fake_give(f, f->host, 64, memory);
     return code;
 }
 static int f_host_register(impmem__driver *d, void *memory, uint64_t bytes, unsigned flags)
@@ -462,10 +496,25 @@ static int f_descriptor_close(impmem__driver *d, int descriptor)
 
 /* ---- work ------------------------------------------------------------------------------------------------------------------------------ */
 
-static int f_stream_create(impmem__driver *d, void **out) { FAKE_ENTER(stream_create, NULL, 0); f->streams++; *out = &f->streams; return 0; }
+static int f_stream_create(impmem__driver *d, void **out)
+{
+    FAKE_ENTER(stream_create, NULL, 0);
+    f->streams++;
+    *out = &f->streams;
+    return 0;
+}
 /* Destroying takes the object away whatever it returns: a driver that fails here has nothing left to try again. */
-static int f_stream_destroy(impmem__driver *d, void *s) { ((fake_driver *)d->library)->streams--; FAKE_ENTER(stream_destroy, s, 0); return 0; }
-static int f_stream_wait_host(impmem__driver *d, void *s) { FAKE_ENTER(stream_wait_host, s, 0); return 0; }
+static int f_stream_destroy(impmem__driver *d, void *s)
+{
+    ((fake_driver *)d->library)->streams--;
+    FAKE_ENTER(stream_destroy, s, 0);
+    return 0;
+}
+static int f_stream_wait_host(impmem__driver *d, void *s)
+{
+    FAKE_ENTER(stream_wait_host, s, 0);
+    return 0;
+}
 static int f_stream_query(impmem__driver *d, void *s)
 {
     FAKE_ENTER(stream_query, s, 0);
@@ -499,7 +548,8 @@ static int f_copy_async(impmem__driver *d, void *to, const void *from, uint64_t 
     f->copied += bytes;
     return 0;
 }
-static int f_copy_batch(impmem__driver *d, void *const *to, const void *const *from, const size_t *bytes, uint32_t n, void *s)
+static int f_copy_batch(impmem__driver *d, void *const *to, const void *const *from, const size_t *bytes, uint32_t n,
+                        void *s)
 {
     FAKE_ENTER(copy_batch, NULL, n);
     (void)s;
@@ -514,7 +564,12 @@ static int f_module_load(impmem__driver *d, void **out, const char *image)
     *out = &f->modules;
     return 0;
 }
-static int f_module_unload(impmem__driver *d, void *m) { ((fake_driver *)d->library)->modules--; FAKE_ENTER(module_unload, m, 0); return 0; }
+static int f_module_unload(impmem__driver *d, void *m)
+{
+    ((fake_driver *)d->library)->modules--;
+    FAKE_ENTER(module_unload, m, 0);
+    return 0;
+}
 static int f_module_function(impmem__driver *d, void **out, void *m, const char *name)
 {
     FAKE_ENTER(module_function, m, 0);
@@ -535,8 +590,20 @@ static int f_launch(impmem__driver *d, void *function, uint32_t grid, uint32_t b
     }
     return 0;
 }
-static int f_event_create(impmem__driver *d, void **out) { FAKE_ENTER(event_create, NULL, 0); f->events++; *out = calloc(1, 8); return 0; }
-static int f_event_destroy(impmem__driver *d, void *e) { ((fake_driver *)d->library)->events--; free(e); FAKE_ENTER(event_destroy, NULL, 0); return 0; }
+static int f_event_create(impmem__driver *d, void **out)
+{
+    FAKE_ENTER(event_create, NULL, 0);
+    f->events++;
+    *out = calloc(1, 8);
+    return 0;
+}
+static int f_event_destroy(impmem__driver *d, void *e)
+{
+    ((fake_driver *)d->library)->events--;
+    free(e);
+    FAKE_ENTER(event_destroy, NULL, 0);
+    return 0;
+}
 static int f_event_record(impmem__driver *d, void *e, void *s)
 {
     FAKE_ENTER(event_record, e, 0);
@@ -559,7 +626,12 @@ static int f_nvtx_heap(impmem__driver *d, void **out, void *base, uint64_t bytes
     *out = base;
     return 0;
 }
-static int f_nvtx_heap_end(impmem__driver *d, void *heap) { FAKE_ENTER(nvtx_heap_end, heap, 0); f->heaps--; return 0; }
+static int f_nvtx_heap_end(impmem__driver *d, void *heap)
+{
+    FAKE_ENTER(nvtx_heap_end, heap, 0);
+    f->heaps--;
+    return 0;
+}
 static int f_nvtx_take(impmem__driver *d, void *heap, void *address, uint64_t bytes, const char *name)
 {
     FAKE_ENTER(nvtx_take, address, bytes);
@@ -580,7 +652,11 @@ static int f_nvtx_drop(impmem__driver *d, void *const *addresses, uint32_t n)
 static void fake_reset(fake_driver *f)
 {
     memset(f, 0, sizeof *f);
-    (void)pthread_mutex_init(&f->lock, NULL);
+    pthread_mutexattr_t again;
+    (void)pthread_mutexattr_init(&again);
+    (void)pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
+    (void)pthread_mutex_init(&f->lock, &again);
+    (void)pthread_mutexattr_destroy(&again);
     f->capacity = 1024 * IMPMEM_MIB;
     f->address_space = 4096 * IMPMEM_MIB;
     f->granule = 64 * IMPMEM_KIB; /* small, so that tests are */
@@ -591,15 +667,60 @@ static void fake_reset(fake_driver *f)
     impmem__driver *t = &f->table;
     t->library = f;
 #define SET(name) t->name = f_##name
-    SET(device_count); SET(driver_version); SET(runtime_version); SET(last_error); SET(device_attribute); SET(device_name);
-    SET(device_identity); SET(device_total); SET(context_active); SET(context_retain); SET(context_release); SET(context_push);
-    SET(context_pop); SET(memory_info); SET(managed_memory); SET(malloc); SET(free); SET(host_alloc); SET(host_free);
-    SET(host_register); SET(host_unregister); SET(host_address); SET(granularity); SET(address_reserve); SET(address_free);
-    SET(chunk_create); SET(chunk_release); SET(chunk_map); SET(chunk_unmap); SET(set_access); SET(get_access); SET(chunk_export);
-    SET(descriptor_close); SET(stream_create); SET(stream_destroy); SET(stream_wait_host); SET(stream_query); SET(stream_write);
-    SET(stream_wait_value); SET(fill_async); SET(copy_async); SET(copy_batch); SET(module_load); SET(module_unload);
-    SET(module_function); SET(launch); SET(event_create); SET(event_destroy); SET(event_record); SET(event_elapsed);
-    SET(nvtx_heap); SET(nvtx_heap_end); SET(nvtx_take); SET(nvtx_drop);
+    SET(device_count);
+    SET(driver_version);
+    SET(runtime_version);
+    SET(last_error);
+    SET(device_attribute);
+    SET(device_name);
+    SET(device_identity);
+    SET(device_total);
+    SET(context_active);
+    SET(context_retain);
+    SET(context_release);
+    SET(context_push);
+    SET(context_pop);
+    SET(memory_info);
+    SET(managed_memory);
+    SET(malloc);
+    SET(free);
+    SET(host_alloc);
+    SET(host_free);
+    SET(host_register);
+    SET(host_unregister);
+    SET(host_address);
+    SET(granularity);
+    SET(address_reserve);
+    SET(address_free);
+    SET(chunk_create);
+    SET(chunk_release);
+    SET(chunk_map);
+    SET(chunk_unmap);
+    SET(set_access);
+    SET(get_access);
+    SET(chunk_export);
+    SET(descriptor_close);
+    SET(stream_create);
+    SET(stream_destroy);
+    SET(stream_wait_host);
+    SET(stream_query);
+    SET(stream_write);
+    SET(stream_wait_value);
+    SET(fill_async);
+    SET(copy_async);
+    SET(copy_batch);
+    SET(module_load);
+    SET(module_unload);
+    SET(module_function);
+    SET(launch);
+    SET(event_create);
+    SET(event_destroy);
+    SET(event_record);
+    SET(event_elapsed);
+    SET(nvtx_heap);
+    SET(nvtx_heap_end);
+    SET(nvtx_take);
+    SET(nvtx_drop);
 #undef SET
 }
 
@@ -733,8 +854,18 @@ typedef struct world {
 static void open_ledger(world *w, uint64_t device_budget)
 {
     static const impmem_line lines[] = {
-        {.id = LINE_POOL, .tier = IMPMEM_TIER_POOL, .account = IMPMEM_ACCOUNT_DEVICE, .tag = IMPMEM_TAG_KV_BLOCKS, .bytes = 256 * IMPMEM_MIB, .name = "pool"},
-        {.id = LINE_PINNED, .tier = IMPMEM_TIER_PINNED, .account = IMPMEM_ACCOUNT_PINNED, .tag = IMPMEM_TAG_HOST_PINNED, .bytes = 64 * IMPMEM_MIB, .name = "pinned"},
+        {.id = LINE_POOL,
+         .tier = IMPMEM_TIER_POOL,
+         .account = IMPMEM_ACCOUNT_DEVICE,
+         .tag = IMPMEM_TAG_KV_BLOCKS,
+         .bytes = 256 * IMPMEM_MIB,
+         .name = "pool"},
+        {.id = LINE_PINNED,
+         .tier = IMPMEM_TIER_PINNED,
+         .account = IMPMEM_ACCOUNT_PINNED,
+         .tag = IMPMEM_TAG_HOST_PINNED,
+         .bytes = 64 * IMPMEM_MIB,
+         .name = "pinned"},
     };
     impmem_lines view = {lines, 2, {device_budget, 64 * IMPMEM_MIB, UINT64_MAX}};
     impmem_ledger_options o = IMPMEM_LEDGER_OPTIONS_INIT;

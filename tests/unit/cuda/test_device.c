@@ -265,12 +265,19 @@ static void codes_mean_what_they_mean(void **state)
     static const struct {
         int code;
         impmem_status status;
-    } rows[] = {{0, IMPMEM_OK},           {2, IMPMEM_ERR_OUT_OF_PINNED_MEMORY},
-                {35, IMPMEM_ERR_NO_DRIVER}, {100, IMPMEM_ERR_NO_DEVICE},
-                {101, IMPMEM_ERR_NO_DEVICE}, {800, IMPMEM_ERR_UNSUPPORTED},
-                {801, IMPMEM_ERR_UNSUPPORTED}, {-1, IMPMEM_ERR_UNSUPPORTED},
-                {900, IMPMEM_ERR_CAPTURING}, {909, IMPMEM_ERR_CAPTURING},
-                {910, IMPMEM_ERR_DRIVER},    {899, IMPMEM_ERR_DRIVER}, {1, IMPMEM_ERR_DRIVER}};
+    } rows[] = {{0, IMPMEM_OK},
+                {2, IMPMEM_ERR_OUT_OF_PINNED_MEMORY},
+                {35, IMPMEM_ERR_NO_DRIVER},
+                {100, IMPMEM_ERR_NO_DEVICE},
+                {101, IMPMEM_ERR_NO_DEVICE},
+                {800, IMPMEM_ERR_UNSUPPORTED},
+                {801, IMPMEM_ERR_UNSUPPORTED},
+                {-1, IMPMEM_ERR_UNSUPPORTED},
+                {900, IMPMEM_ERR_CAPTURING},
+                {909, IMPMEM_ERR_CAPTURING},
+                {910, IMPMEM_ERR_DRIVER},
+                {899, IMPMEM_ERR_DRIVER},
+                {1, IMPMEM_ERR_DRIVER}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         assert_int_equal(impmem__code_status(rows[i].code, IMPMEM_ERR_OUT_OF_PINNED_MEMORY), rows[i].status);
     assert_string_equal(impmem__call_name(IMPMEM__CALL_chunk_create), "chunk_create");

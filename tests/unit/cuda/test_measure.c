@@ -110,9 +110,11 @@ static void the_self_check_tells_when_assumed_and_actual_part(void **state)
 static void a_residual_that_follows_free_memory_is_a_cache(void **state)
 {
     (void)state;
-    const impmem_cuda_residual_reading cache[] = {{20 * IMPMEM_GIB, 4 * (int64_t)IMPMEM_GIB}, {10 * IMPMEM_GIB, 2 * (int64_t)IMPMEM_GIB}, {IMPMEM_GIB, 0}};
+    const impmem_cuda_residual_reading cache[] = {
+        {20 * IMPMEM_GIB, 4 * (int64_t)IMPMEM_GIB}, {10 * IMPMEM_GIB, 2 * (int64_t)IMPMEM_GIB}, {IMPMEM_GIB, 0}};
     assert_int_equal(impmem_cuda_classify_residual(cache, 3), IMPMEM_CUDA_RESIDUAL_CACHE);
-    const impmem_cuda_residual_reading constant[] = {{20 * IMPMEM_GIB, 762 * (int64_t)IMPMEM_MIB}, {IMPMEM_GIB, 770 * (int64_t)IMPMEM_MIB}};
+    const impmem_cuda_residual_reading constant[] = {{20 * IMPMEM_GIB, 762 * (int64_t)IMPMEM_MIB},
+                                                     {IMPMEM_GIB, 770 * (int64_t)IMPMEM_MIB}};
     assert_int_equal(impmem_cuda_classify_residual(constant, 2), IMPMEM_CUDA_RESIDUAL_CONSTANT);
     const impmem_cuda_residual_reading still[] = {{IMPMEM_GIB, 0}, {IMPMEM_GIB + IMPMEM_MIB, (int64_t)IMPMEM_GIB}};
     assert_int_equal(impmem_cuda_classify_residual(still, 2), IMPMEM_CUDA_RESIDUAL_UNKNOWN);
@@ -190,10 +192,13 @@ static void what_was_remembered_is_recalled_by_its_whole_key(void **state)
 static void a_malformed_file_is_named_with_its_line(void **state)
 {
     (void)state;
-    static const char *const bad[] = {
-        "something else 1\n", "impmem-measured 1\n12\t13\ta\tb\tc\td\n", "impmem-measured 1\nx\t13\ta\tb\tc\td\te\n",
-        "impmem-measured 1\n12\tx\ta\tb\tc\td\te\n", "impmem-measured 1\n99999999999999999999999\t1\ta\tb\tc\td\te\n",
-        "impmem-measured 1\n1\t99999999999999999999999\ta\tb\tc\td\te\n", "impmem-measured 1\n12\t13\ta\tb\tc\td\te"};
+    static const char *const bad[] = {"something else 1\n",
+                                      "impmem-measured 1\n12\t13\ta\tb\tc\td\n",
+                                      "impmem-measured 1\nx\t13\ta\tb\tc\td\te\n",
+                                      "impmem-measured 1\n12\tx\ta\tb\tc\td\te\n",
+                                      "impmem-measured 1\n99999999999999999999999\t1\ta\tb\tc\td\te\n",
+                                      "impmem-measured 1\n1\t99999999999999999999999\ta\tb\tc\td\te\n",
+                                      "impmem-measured 1\n12\t13\ta\tb\tc\td\te"};
     impmem_cuda_measure_key k = key_of("m");
     impmem_cuda_measured m = {5, 6};
     impmem_error why = IMPMEM_ERROR_INIT;
@@ -201,7 +206,8 @@ static void a_malformed_file_is_named_with_its_line(void **state)
         write_file(bad[i]);
         assert_int_equal(impmem_cuda_recall(path, &k, &m, &why), IMPMEM_ERR_BAD_FORMAT);
         assert_non_null(strstr(why.message, i ? "line 2" : "line 1"));
-        assert_int_equal(impmem_cuda_remember(path, &k, &m, &why), IMPMEM_ERR_BAD_FORMAT); /* another's file is not overwritten */
+        assert_int_equal(impmem_cuda_remember(path, &k, &m, &why),
+                         IMPMEM_ERR_BAD_FORMAT); /* another's file is not overwritten */
     }
     assert_int_equal(m.context_bytes, 5);
 }
@@ -248,7 +254,7 @@ static void a_key_names_device_driver_and_runtime(void **state)
 
 /* ---- residency ---------------------------------------------------------------------------------------------------------------------------- */
 
-#define GB(n) ((uint64_t)(n) * 1000000000u)
+#define GB(n) ((uint64_t)(n)*1000000000u)
 
 /* Figures that were recorded on one desktop card: resident pools at 1287 to 1621 GB/s, spilled ones at 130 to 237, and one that was
  * spilled in part at 528, where the resident reference gave 1621. */
@@ -282,7 +288,8 @@ static impmem_status run_probe(void *context)
 {
     probing *p = context;
     static char pool[4096], reference[4096];
-    return impmem_cuda_residency_probe(p->w.device, pool, UINT64_C(1) << 30, reference, UINT64_C(1) << 29, &p->r, &p->w.why);
+    return impmem_cuda_residency_probe(p->w.device, pool, UINT64_C(1) << 30, reference, UINT64_C(1) << 29, &p->r,
+                                       &p->w.why);
 }
 
 static void undo_probe(void *context)
@@ -346,7 +353,8 @@ static void every_take_is_told_with_its_own_size(void **state)
     impmem_engine_span span;
     assert_int_equal(impmem_arena_open(region, IMPMEM_TIER_ENGINE, &arena, NULL), IMPMEM_OK);
     assert_int_equal(w.fake->heaps, 1);
-    for (int i = 0; i < 100; i++) assert_int_equal(impmem_arena_take_engine(arena, IMPMEM_NO_LINE, 1000, 0, &span), IMPMEM_OK);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(impmem_arena_take_engine(arena, IMPMEM_NO_LINE, 1000, 0, &span), IMPMEM_OK);
     assert_int_equal(w.fake->takes, 100);
     const fake_event *last = &w.fake->log[w.fake->n_log - 1];
     assert_int_equal(last->call, IMPMEM__CALL_nvtx_take);
@@ -413,7 +421,8 @@ static void without_a_tool_nothing_is_kept(void **state)
     impmem_arena *arena = NULL;
     impmem_engine_span span;
     assert_int_equal(impmem_arena_open(region, IMPMEM_TIER_ENGINE, &arena, NULL), IMPMEM_OK);
-    for (int i = 0; i < 5; i++) assert_int_equal(impmem_arena_take_engine(arena, IMPMEM_NO_LINE, 1000, 0, &span), IMPMEM_OK);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(impmem_arena_take_engine(arena, IMPMEM_NO_LINE, 1000, 0, &span), IMPMEM_OK);
     assert_int_equal(w.fake->takes, 0);
     impmem_arena_close(&arena);
     assert_int_equal(impmem_backend_release(&region, NULL), IMPMEM_OK);

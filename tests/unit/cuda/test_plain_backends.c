@@ -60,8 +60,12 @@ static impmem_status create_owning(void *context, impmem_ledger *ledger, impmem_
     o->self = front->self;
     front->ops.destroy = NULL;
     assert_int_equal(impmem_backend_destroy(front, NULL), IMPMEM_OK);
-    const impmem_backend_ops ops = {.size = sizeof ops, .version = 1, .acquire = ow_acquire, .release = ow_release,
-                                    .query = ow_query, .destroy = ow_destroy};
+    const impmem_backend_ops ops = {.size = sizeof ops,
+                                    .version = 1,
+                                    .acquire = ow_acquire,
+                                    .release = ow_release,
+                                    .query = ow_query,
+                                    .destroy = ow_destroy};
     return impmem_backend_create(ledger, &ops, o, out, why);
 }
 
@@ -182,7 +186,8 @@ static void close_holder(holder *h)
 static void acquiring_fails_at_every_call_and_leaves_nothing(void **state)
 {
     (void)state;
-    static impmem_status (*const create[])(impmem_cuda_device *, impmem_backend **, impmem_error *) = {make_malloc, NULL, NULL};
+    static impmem_status (*const create[])(impmem_cuda_device *, impmem_backend **, impmem_error *) = {make_malloc, NULL,
+                                                                                                       NULL};
     holder h;
     open_holder(&h, create[0]);
     sweep s = {h.w.fake, run_acquire, undo_acquire, &h, IMPMEM__CODE_OUT_OF_MEMORY, false};
@@ -222,7 +227,8 @@ static void pinning_fails_at_every_call_and_leaves_nothing(void **state)
 static void a_refused_pin_is_never_a_full_device(void **state)
 {
     (void)state;
-    static const int codes[] = {IMPMEM__CODE_OUT_OF_MEMORY, IMPMEM__CODE_INVALID_VALUE, IMPMEM__CODE_NOT_SUPPORTED, 999, 304};
+    static const int codes[] = {IMPMEM__CODE_OUT_OF_MEMORY, IMPMEM__CODE_INVALID_VALUE, IMPMEM__CODE_NOT_SUPPORTED, 999,
+                                304};
     holder h;
     open_holder(&h, make_pinned_8m);
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
@@ -247,8 +253,8 @@ static void a_release_that_fails_keeps_the_region(void **state)
 {
     (void)state;
     static const impmem__call give_back[] = {IMPMEM__CALL_free, IMPMEM__CALL_host_free, IMPMEM__CALL_chunk_unmap};
-    static impmem_status (*const create[])(impmem_cuda_device *, impmem_backend **, impmem_error *) = {make_malloc, make_pinned_8m,
-                                                                                                    make_node_8m};
+    static impmem_status (*const create[])(impmem_cuda_device *, impmem_backend **,
+                                           impmem_error *) = {make_malloc, make_pinned_8m, make_node_8m};
     for (int i = 0; i < 3; i++) {
         holder h;
         open_holder(&h, create[i]);

@@ -140,17 +140,20 @@ static void bytes_are_charged_and_capped(void **state)
     impmem_host_registration other = IMPMEM_HOST_REGISTRATION_NONE;
     impmem_registration_options capped = a.o;
     capped.cap_bytes = 6000;
-    assert_int_equal(impmem_cuda_register(a.w.device, page + 8192, 1905, &capped, &other, &a.w.why), IMPMEM_ERR_OUT_OF_PINNED_MEMORY);
+    assert_int_equal(impmem_cuda_register(a.w.device, page + 8192, 1905, &capped, &other, &a.w.why),
+                     IMPMEM_ERR_OUT_OF_PINNED_MEMORY);
     assert_int_equal(a.w.why.available_bytes, 6000 - 4096);
     assert_int_equal(impmem_cuda_register(a.w.device, page + 8192, 1904, &capped, &other, &a.w.why), IMPMEM_OK);
     capped.cap_bytes = 100;
     impmem_host_registration third = IMPMEM_HOST_REGISTRATION_NONE;
-    assert_int_equal(impmem_cuda_register(a.w.device, page + 12288, 1, &capped, &third, &a.w.why), IMPMEM_ERR_OUT_OF_PINNED_MEMORY);
+    assert_int_equal(impmem_cuda_register(a.w.device, page + 12288, 1, &capped, &third, &a.w.why),
+                     IMPMEM_ERR_OUT_OF_PINNED_MEMORY);
     assert_int_equal(impmem_cuda_unregister(&other, NULL), IMPMEM_OK);
     a.o.line = 4711;
     assert_int_equal(impmem_cuda_register(a.w.device, page + 8192, 1, &a.o, &other, &a.w.why), IMPMEM_ERR_UNPLANNED);
     a.o.line = LINE_PINNED;
-    assert_int_equal(impmem_cuda_register(a.w.device, page + 8192, 65 * IMPMEM_MIB, &a.o, &other, &a.w.why), IMPMEM_ERR_BUDGET_EXCEEDED);
+    assert_int_equal(impmem_cuda_register(a.w.device, page + 8192, 65 * IMPMEM_MIB, &a.o, &other, &a.w.why),
+                     IMPMEM_ERR_BUDGET_EXCEEDED);
     fake_fail_call(a.w.fake, IMPMEM__CALL_host_unregister, 1, 999, false);
     assert_int_equal(impmem_cuda_unregister(&a.r, NULL), IMPMEM_ERR_DRIVER);
     assert_non_null(a.r.device_);
@@ -167,7 +170,8 @@ static void the_table_is_bounded(void **state)
     world w;
     open_world(&w);
     impmem_host_registration r[256], more = IMPMEM_HOST_REGISTRATION_NONE;
-    for (int i = 0; i < 256; i++) assert_int_equal(impmem_cuda_register(w.device, many[i], 64, NULL, &r[i], NULL), IMPMEM_OK);
+    for (int i = 0; i < 256; i++)
+        assert_int_equal(impmem_cuda_register(w.device, many[i], 64, NULL, &r[i], NULL), IMPMEM_OK);
     assert_int_equal(impmem_cuda_register(w.device, many[256], 64, NULL, &more, NULL), IMPMEM_ERR_EXHAUSTED);
     for (int i = 0; i < 256; i++) assert_int_equal(impmem_cuda_unregister(&r[i], NULL), IMPMEM_OK);
     close_world(&w);

@@ -64,7 +64,8 @@ static void every_way_copies_every_byte(void **state)
 {
     (void)state;
     enum { N = 50, BYTES = 70001 };
-    static const impmem_cuda_copy_way ways[] = {IMPMEM_CUDA_COPY_AUTO, IMPMEM_CUDA_COPY_KERNEL, IMPMEM_CUDA_COPY_BATCH, IMPMEM_CUDA_COPY_SINGLE};
+    static const impmem_cuda_copy_way ways[] = {IMPMEM_CUDA_COPY_AUTO, IMPMEM_CUDA_COPY_KERNEL, IMPMEM_CUDA_COPY_BATCH,
+                                                IMPMEM_CUDA_COPY_SINGLE};
     unsigned char *from = malloc((size_t)N * BYTES), *to = malloc((size_t)N * BYTES);
     assert_true(from && to);
     for (size_t i = 0; i < (size_t)N * BYTES; i++) from[i] = (unsigned char)(i * 2654435761u >> 13);
@@ -75,7 +76,8 @@ static void every_way_copies_every_byte(void **state)
         memset(to, 0, (size_t)N * BYTES);
         impmem_block_copy copies[N];
         for (size_t i = 0; i < N; i++) copies[i] = (impmem_block_copy){from + i * BYTES, to + (N - 1 - i) * BYTES};
-        for (int round = 0; round < 3; round++) assert_int_equal(impmem_queue_copy_blocks(q.queue, copies, N, BYTES, &q.w.why), IMPMEM_OK);
+        for (int round = 0; round < 3; round++)
+            assert_int_equal(impmem_queue_copy_blocks(q.queue, copies, N, BYTES, &q.w.why), IMPMEM_OK);
         uint64_t ticket = 0;
         assert_int_equal(impmem_queue_signal(q.queue, &ticket, NULL), IMPMEM_OK);
         assert_int_equal(impmem_queue_wait(q.queue, ticket, NULL), IMPMEM_OK);
@@ -191,12 +193,14 @@ static void *let_go(void *context)
     queued *q = context;
     const struct timespec t = {0, 30000000};
     nanosleep(&t, NULL);
+    (void)pthread_mutex_lock(&q->w.fake->lock);
     q->w.fake->stalled = false;
     /* What the stalled stream would have written. */
     for (uint32_t i = 0; i < q->w.fake->n_log; i++) {
         const fake_event *e = &q->w.fake->log[i];
         if (e->call == IMPMEM__CALL_stream_write) __atomic_store_n((uint64_t *)e->at, e->bytes, __ATOMIC_RELEASE);
     }
+    (void)pthread_mutex_unlock(&q->w.fake->lock);
     return NULL;
 }
 
@@ -212,9 +216,8 @@ static void a_wait_lasts_until_the_device_has_written(void **state)
     assert_int_equal(impmem_queue_signal(q.queue, &ticket, NULL), IMPMEM_OK);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, let_go, &q), 0);
-    while (q.w.fake->stalled) {} /* until the other thread lets go, so that only the written value can end the wait */
-    pthread_join(thread, NULL);
     assert_int_equal(impmem_queue_wait(q.queue, ticket, NULL), IMPMEM_OK);
+    pthread_join(thread, NULL);
     assert_int_equal(impmem_queue_completed(q.queue), ticket);
     close_queue(&q);
 }

@@ -94,7 +94,8 @@ static impmem_status create_owning(void *context, impmem_ledger *ledger, impmem_
     o->self = front->self;
     front->ops.destroy = NULL;
     assert_int_equal(impmem_backend_destroy(front, NULL), IMPMEM_OK);
-    const impmem_backend_ops ops = {sizeof ops, 1, ow_acquire, ow_release, ow_reserve, ow_commit, ow_decommit, ow_query, ow_destroy};
+    const impmem_backend_ops ops = {sizeof ops, 1,           ow_acquire, ow_release, ow_reserve,
+                                    ow_commit,  ow_decommit, ow_query,   ow_destroy};
     return impmem_backend_create(ledger, &ops, o, out, why);
 }
 
@@ -271,10 +272,11 @@ static void calls_come_in_the_order_that_the_driver_needs(void **state)
     assert_int_equal(impmem_region_commit(v.region, 0, NULL, NULL), IMPMEM_OK);
     assert_int_equal(impmem_backend_release(&v.region, NULL), IMPMEM_OK);
     static const impmem__call expected[] = {
-        IMPMEM__CALL_context_push, IMPMEM__CALL_chunk_create, IMPMEM__CALL_chunk_map, IMPMEM__CALL_chunk_create,
-        IMPMEM__CALL_chunk_map, IMPMEM__CALL_set_access, IMPMEM__CALL_get_access, IMPMEM__CALL_get_access, IMPMEM__CALL_context_pop,
-        IMPMEM__CALL_context_push, IMPMEM__CALL_chunk_unmap, IMPMEM__CALL_chunk_release, IMPMEM__CALL_chunk_release,
-        IMPMEM__CALL_context_pop, IMPMEM__CALL_context_push, IMPMEM__CALL_address_free, IMPMEM__CALL_context_pop};
+        IMPMEM__CALL_context_push,  IMPMEM__CALL_chunk_create, IMPMEM__CALL_chunk_map,    IMPMEM__CALL_chunk_create,
+        IMPMEM__CALL_chunk_map,     IMPMEM__CALL_set_access,   IMPMEM__CALL_get_access,   IMPMEM__CALL_get_access,
+        IMPMEM__CALL_context_pop,   IMPMEM__CALL_context_push, IMPMEM__CALL_chunk_unmap,  IMPMEM__CALL_chunk_release,
+        IMPMEM__CALL_chunk_release, IMPMEM__CALL_context_pop,  IMPMEM__CALL_context_push, IMPMEM__CALL_address_free,
+        IMPMEM__CALL_context_pop};
     uint32_t at = 0;
     bool verified = fake_count(v.w.fake, IMPMEM__CALL_get_access) > 0; /* a build without NDEBUG reads access back */
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
@@ -334,7 +336,8 @@ static void a_refused_reservation_is_typed_and_has_a_way_out(void **state)
     impmem_backend *backend = NULL;
     bool growable = true;
     impmem_error why = IMPMEM_ERROR_INIT;
-    assert_int_equal(impmem_cuda_growing_backend_create(v.w.device, &o, 8192 * IMPMEM_MIB, &backend, &growable, &why), IMPMEM_OK);
+    assert_int_equal(impmem_cuda_growing_backend_create(v.w.device, &o, 8192 * IMPMEM_MIB, &backend, &growable, &why),
+                     IMPMEM_OK);
     assert_false(growable);
     assert_int_equal(why.status, IMPMEM_ERR_OUT_OF_ADDRESS_SPACE);
     impmem_backend_properties p;
@@ -345,14 +348,19 @@ static void a_refused_reservation_is_typed_and_has_a_way_out(void **state)
     assert_true(growable);
     assert_int_equal(impmem_backend_destroy(backend, NULL), IMPMEM_OK);
     o.chunk_bytes = CHUNK + 1;
-    assert_int_equal(impmem_cuda_growing_backend_create(v.w.device, &o, 16 * CHUNK, &backend, &growable, &why), IMPMEM_ERR_INVALID_ARGUMENT);
-    assert_int_equal(impmem_cuda_growing_backend_create(v.w.device, &o, 0, &backend, &growable, &why), IMPMEM_ERR_INVALID_ARGUMENT);
-    assert_int_equal(impmem_cuda_growing_backend_create(NULL, &o, 1, &backend, &growable, &why), IMPMEM_ERR_INVALID_ARGUMENT);
-    assert_int_equal(impmem_cuda_growing_backend_create(v.w.device, NULL, UINT64_MAX, &backend, &growable, NULL), IMPMEM_OK);
+    assert_int_equal(impmem_cuda_growing_backend_create(v.w.device, &o, 16 * CHUNK, &backend, &growable, &why),
+                     IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_cuda_growing_backend_create(v.w.device, &o, 0, &backend, &growable, &why),
+                     IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_cuda_growing_backend_create(NULL, &o, 1, &backend, &growable, &why),
+                     IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_cuda_growing_backend_create(v.w.device, NULL, UINT64_MAX, &backend, &growable, NULL),
+                     IMPMEM_OK);
     assert_false(growable);
     assert_int_equal(impmem_backend_destroy(backend, NULL), IMPMEM_OK);
     fake_fail_call(v.w.fake, IMPMEM__CALL_context_push, 1, 999, false);
-    assert_int_equal(impmem_cuda_growing_backend_create(v.w.device, NULL, CHUNK, &backend, &growable, &why), IMPMEM_ERR_DRIVER);
+    assert_int_equal(impmem_cuda_growing_backend_create(v.w.device, NULL, CHUNK, &backend, &growable, &why),
+                     IMPMEM_ERR_DRIVER);
     fake_heal(v.w.fake);
     close_vm(&v);
 }
@@ -438,7 +446,8 @@ static void descriptors_are_closed_with_what_they_export(void **state)
     open_vm(&v, &o);
     int d[4] = {0};
     assert_int_equal(impmem_region_commit(v.region, 4 * CHUNK, NULL, NULL), IMPMEM_OK);
-    for (int i = 0; i < 4; i++) assert_int_equal(impmem_cuda_export(v.region, (uint64_t)i * CHUNK + 5, &d[i], NULL), IMPMEM_OK);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(impmem_cuda_export(v.region, (uint64_t)i * CHUNK + 5, &d[i], NULL), IMPMEM_OK);
     assert_int_equal(stats_of(&v).live_descriptors, 4);
     assert_int_equal(impmem_cuda_export_close(v.region, d[0]), IMPMEM_OK);
     assert_int_equal(impmem_cuda_export_close(v.region, d[0]), IMPMEM_ERR_NOT_FOUND);
