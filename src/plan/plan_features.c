@@ -38,7 +38,7 @@ static impmem_status check_graphs(const impmem__terms *t, uint64_t bytes, impmem
 static impmem_status add_graphs(impmem__terms *t, impmem_error *why)
 {
     const impmem_plan_features *f = t->features;
-    uint64_t bytes = 0, draft = 0, sum;
+    uint64_t bytes = 0, draft = 0, sum = 0;
     if (f->n_graphs > IMPMEM_MAX_GRAPHS) return bad(why, "n_graphs", f->n_graphs, "at most 4096");
     if (f->n_graphs > 0 && !f->graph_bytes)
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "graph_bytes", "%u graphs were announced and none given",
@@ -60,7 +60,7 @@ static impmem_status add_graphs(impmem__terms *t, impmem_error *why)
 static impmem_status add_weight_cache(impmem__terms *t, uint32_t i, impmem_error *why)
 {
     const impmem_weight_cache *c = &t->features->weight_cache[i];
-    uint64_t whole, mandatory;
+    uint64_t whole = 0, mandatory = 0;
     if (c->dtype == IMPMEM_DTYPE_DEFAULT) return IMPMEM_OK;
     if (c->mandatory_elements > c->elements)
         return bad(why, "weight_cache", c->mandatory_elements, "mandatory elements that are some of all");
@@ -88,7 +88,7 @@ static impmem_status add_vision(impmem__terms *t, impmem_error *why)
 {
     const impmem_plan_features *f = t->features;
     const impmem_model_shape *m = t->in->model;
-    uint64_t pixels, embeddings, scratch;
+    uint64_t pixels = 0, embeddings = 0, scratch = 0;
     if (f->vision_images == 0) return IMPMEM_OK;
     if (f->vision_skipped) return bad(why, "vision_skipped", 1, "0 where images are encoded");
     if (m->vision_tokens == 0)
@@ -110,7 +110,7 @@ static impmem_status add_vision(impmem__terms *t, impmem_error *why)
 static impmem_status add_draft(impmem__terms *t, impmem_error *why)
 {
     const impmem_plan_features *f = t->features;
-    uint64_t verify;
+    uint64_t verify = 0;
     if (f->draft_tokens == 0) return IMPMEM_OK;
     if (!f->draft && t->in->model->draft_layers == 0)
         return impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, "draft",

@@ -232,7 +232,7 @@ static impmem_status demand_blocks(impmem__terms *t, uint32_t g, impmem_error *w
     const impmem_plan_features *f = t->features;
     const uint32_t window = group->window_tokens;
     const uint32_t typical = t->in->typical.tokens ? t->in->typical.tokens : t->load.context;
-    uint64_t per_sequence, whole, cache = 0, floor;
+    uint64_t per_sequence = 0, whole = 0, cache = 0, floor;
     group->reserved_blocks = (uint64_t)f->null_blocks + f->spare_blocks + f->fenced_blocks;
     impmem_status st = impmem_size_blocks_per_sequence(t->load.context, t->block_tokens, window, t->load.tokens,
                                                        &per_sequence);

@@ -128,15 +128,17 @@ static const char *feature_name(impmem_line_id id)
     return id < IMPMEM_LINE_WEIGHT_CACHE_OPTIONAL ? "weight cache" : "weight cache, optional part";
 }
 
-/* The formula, then its operands: "rows x vocab x 4: rows 8, vocab 151936". */
+/* The formula, then those of its operands that there is room for: "rows x vocab x 4: rows 8, vocab 151936". */
 static void write_how(const impmem_explanation *e, char *out, size_t capacity)
 {
-    int used = snprintf(out, capacity, "%s", e->formula);
-    for (uint32_t i = 0; i < e->n_operands && used >= 0 && (size_t)used < capacity; i++) {
-        const int more = snprintf(out + used, capacity - (size_t)used, "%s %s %llu", i == 0 ? ":" : ",", e->operand[i].name,
-                                  (unsigned long long)e->operand[i].value);
-        if (more < 0) return;
-        used += more;
+    copy(out, capacity, e->formula);
+    for (uint32_t i = 0; i < e->n_operands; i++) {
+        char text[64];
+        const size_t used = strlen(out);
+        const int length = snprintf(text, sizeof text, "%s %s %llu", i == 0 ? ":" : ",", e->operand[i].name,
+                                    (unsigned long long)e->operand[i].value);
+        if (length < 0 || used + (size_t)length >= capacity) return;
+        copy(out + used, capacity - used, text);
     }
 }
 

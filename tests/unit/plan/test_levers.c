@@ -230,6 +230,151 @@ static void weights_that_never_fit_leave_only_the_budget(void **state)
     assert_string_equal(failure.lever[0].change, "0 -> 60485MiB");
 }
 
+static impmem_plan_features features;
+
+static void use_features(void)
+{
+    features = (impmem_plan_features)IMPMEM_PLAN_FEATURES_INIT;
+    c.in.features = &features;
+}
+
+static void a_draft_can_be_left_out(void **state)
+{
+    (void)state;
+    static impmem_model_shape draft;
+    dense_shape(&draft); /* 4076 MiB, and 36 of its layers beside 48 of twice as many heads */
+    use_features();
+    c.in.budget_bytes = 35952 * MIB; /* what the rest needs to the byte */
+    assert_int_equal(run(), IMPMEM_OK);
+    features.draft = &draft;
+    features.draft_tokens = 4;
+    features.rollback_copies = UINT32_MAX;
+    assert_int_equal(run(), IMPMEM_ERR_DOES_NOT_FIT);
+    const impmem_lever *lever = lever_of(IMPMEM_LEVER_DRAFT);
+    assert_non_null(lever);
+    assert_string_equal(lever->flag, "--no-draft");
+    assert_string_equal(lever->change, "on -> off");
+    assert_true(lever->frees_bytes == failure.over_bytes);
+    assert_true(lever->total_bytes == 35952 * MIB);
+    features.draft_tokens = 0;
+    c.in.budget_bytes -= 1;
+    assert_int_equal(run(), IMPMEM_ERR_DOES_NOT_FIT);
+    assert_null(lever_of(IMPMEM_LEVER_DRAFT)); /* it is off already */
+}
+
+static void a_vision_tower_can_be_left_out(void **state)
+{
+    (void)state;
+    use_features();
+    c.shape.vision_apart = 1;
+    c.shape.vision_weight_bytes = 800 * MIB;
+    c.shape.vision_tokens = 256;
+    c.in.budget_bytes = 35952 * MIB;
+    features.vision_images = 1;
+    assert_int_equal(run(), IMPMEM_ERR_DOES_NOT_FIT);
+    const impmem_lever *lever = lever_of(IMPMEM_LEVER_VISION);
+    assert_non_null(lever);
+    assert_string_equal(lever->flag, "--no-vision");
+    assert_true(lever->frees_bytes == 800 * MIB);
+    features.vision_images = 0;
+    c.in.budget_bytes -= 1;
+    assert_int_equal(run(), IMPMEM_ERR_DOES_NOT_FIT);
+    assert_null(lever_of(IMPMEM_LEVER_VISION));
+}
+
+static void more_devices_are_a_lever_where_they_are_at_hand(void **state)
+{
+    (void)state;
+    use_features();
+    c.shape.n_heads = 16;
+    features.tp_devices = 8;
+    assert_int_equal(run(), IMPMEM_ERR_DOES_NOT_FIT);
+    assert_null(lever_of(IMPMEM_LEVER_TP)); /* nobody said what their exchange takes */
+    features.communication_bytes = 100 * MIB;
+    assert_int_equal(run(), IMPMEM_ERR_DOES_NOT_FIT);
+    const impmem_lever *lever = lever_of(IMPMEM_LEVER_TP);
+    assert_non_null(lever);
+    assert_int_equal(lever->to, 2);
+    assert_string_equal(lever->flag, "--tp 2");
+    /* Half of weights and KV go: 15467 / 2 rounded up to MiB, 12288 / 2. */
+    assert_true(lever->total_bytes == (7734 + 6144 + 1800 + 507 + 310 + 1680 + 3900 + 100) * MIB);
+    features.tp_devices = 1;
+    assert_int_equal(run(), IMPMEM_ERR_DOES_NOT_FIT);
+    assert_null(lever_of(IMPMEM_LEVER_TP));
+}
+
+/* Room for 100 MiB of KV beside 23664: one sequence of 4096 tokens is 192 even as int4, and 8 sequences of one block are 48 as
+ * f16, so context alone is a lever; where state of 20 MiB a sequence is added, only few sequences of a short context fit. */
+static void two_changes_are_offered_where_one_is_not_enough(void **state)
+{
+    (void)state;
+    use_features();
+    for (uint32_t i = 0; i < 8; i++) {
+        c.shape.layer[i].recurrent = IMPMEM_RECURRENT_SHORT_CONV;
+        c.shape.layer[i].conv_kernel = 2;
+        c.shape.layer[i].conv_channels = 2621440 / 4; /* 2.5 MiB a layer in f32 */
+    }
+    c.in.budget_bytes = (23664 + 100) * MIB;
+    assert_int_equal(run(), IMPMEM_ERR_DOES_NOT_FIT);
+    assert_int_equal(failure.n_levers, 2);
+    const impmem_lever *pair = &failure.lever[0];
+    assert_int_equal(pair->kind, IMPMEM_LEVER_BATCH);
+    assert_int_equal(pair->second, IMPMEM_LEVER_CONTEXT);
+    /* One sequence: 80 MiB, 13 blocks of 6; two: 60, 5 blocks each; four: 20, none. The product is largest for one. */
+    assert_int_equal(pair->to, 1);
+    assert_int_equal(pair->second_to, 13 * 16);
+    assert_string_equal(pair->flag, "--max-batch 1 --max-seq-len 208");
+    assert_string_equal(pair->change, "8 -> 1, 4096 -> 208");
+    static impmem_plan_features changed;
+    impmem_plan_input in = c.in;
+    assert_int_equal(impmem_lever_apply(pair, &in, &changed), IMPMEM_OK);
+    assert_true(fits_now(&in));
+    assert_true(plan.total_bytes[IMPMEM_ACCOUNT_DEVICE] == pair->total_bytes);
+    assert_int_equal(failure.n_conflict, 0);
+    assert_int_equal(failure.least_bytes, 0);
+}
+
+static void where_nothing_helps_the_fewest_lines_in_the_way_are_named(void **state)
+{
+    (void)state;
+    c.in.budget_bytes = 17000 * MIB;
+    assert_int_equal(run(), IMPMEM_ERR_DOES_NOT_FIT);
+    assert_int_equal(failure.n_levers, 1);
+    /* One block of int4: 48 layers x 16 tokens x 16 heads x 2 x 66 B = 1.55 MiB, in granules of one: 2. */
+    assert_true(failure.least_bytes == (23664 + 2) * MIB);
+    assert_true(failure.gap_bytes == (6664 + 2) * MIB);
+    assert_int_equal(failure.n_conflict, 2);
+    assert_int_equal(failure.conflict[0].line, IMPMEM_LINE_WEIGHTS);
+    assert_true(failure.conflict[0].bytes == 15467 * MIB);
+    assert_int_equal(failure.conflict[1].line, IMPMEM_LINE_LIBRARY);
+    assert_string_equal(failure.conflict[1].name, "library reserve");
+}
+
+static void only_changes_that_there_are_can_be_applied(void **state)
+{
+    (void)state;
+    static impmem_plan_features changed;
+    impmem_lever lever = {.kind = IMPMEM_LEVER_NONE};
+    impmem_plan_input in = c.in;
+    assert_int_equal(impmem_lever_apply(&lever, &in, &changed), IMPMEM_ERR_BAD_VALUE);
+    lever.kind = IMPMEM_LEVER_TP;
+    assert_int_equal(impmem_lever_apply(&lever, &in, &changed), IMPMEM_ERR_BAD_VALUE);
+    lever.kind = IMPMEM_LEVER_BATCH;
+    lever.to = 3;
+    lever.second = IMPMEM_LEVER_TP;
+    assert_int_equal(impmem_lever_apply(&lever, &in, &changed), IMPMEM_ERR_BAD_VALUE);
+    assert_int_equal(in.max_batch, 8);
+    lever.second = IMPMEM_LEVER_NONE;
+    assert_int_equal(impmem_lever_apply(NULL, &in, &changed), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_lever_apply(&lever, NULL, &changed), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_lever_apply(&lever, &in, NULL), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_lever_apply(&lever, &in, &changed), IMPMEM_OK);
+    assert_int_equal(in.max_batch, 3);
+    assert_ptr_equal(in.features, &changed);
+    assert_int_equal(impmem_lever_apply(&lever, &in, &changed), IMPMEM_OK); /* onto itself */
+    assert_true(fits_now(&in));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +387,12 @@ int main(void)
         cmocka_unit_test_setup(the_block_size_is_a_lever_where_it_wastes, start),
         cmocka_unit_test_setup(a_budget_that_is_no_whole_mib_is_given_in_bytes, start),
         cmocka_unit_test_setup(weights_that_never_fit_leave_only_the_budget, start),
+        cmocka_unit_test_setup(a_draft_can_be_left_out, start),
+        cmocka_unit_test_setup(a_vision_tower_can_be_left_out, start),
+        cmocka_unit_test_setup(more_devices_are_a_lever_where_they_are_at_hand, start),
+        cmocka_unit_test_setup(two_changes_are_offered_where_one_is_not_enough, start),
+        cmocka_unit_test_setup(where_nothing_helps_the_fewest_lines_in_the_way_are_named, start),
+        cmocka_unit_test_setup(only_changes_that_there_are_can_be_applied, start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

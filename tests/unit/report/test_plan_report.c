@@ -254,11 +254,13 @@ static void a_refusal_reads_back_from_its_json(void **state)
     assert_string_equal(json_string_value(json_object_get(root, "account")), "device");
     assert_int_equal(number(root, "over_bytes"), 3345 * MIB);
     const json_t *levers = json_object_get(root, "levers");
-    assert_int_equal(json_array_size(levers), 5);
+    assert_int_equal(json_array_size(levers), 7);
     assert_string_equal(json_string_value(json_object_get(json_array_get(levers, 0), "flag")), "--kv-dtype fp8");
     assert_int_equal(number(json_array_get(levers, 0), "frees_bytes"), 6144 * MIB);
-    assert_string_equal(json_string_value(json_object_get(json_array_get(levers, 4), "kind")), "budget");
-    assert_int_equal(number(json_array_get(levers, 4), "adds_bytes"), 3345 * MIB);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(levers, 6), "kind")), "budget");
+    assert_int_equal(number(json_array_get(levers, 6), "adds_bytes"), 3345 * MIB);
+    assert_true(json_is_null(json_object_get(json_array_get(levers, 0), "second")));
+    assert_int_equal(json_array_size(json_object_get(root, "conflict")), 0);
     assert_int_equal(json_array_size(json_object_get(root, "lines")), failure.n_lines);
     json_decref(root);
     refused.in.block_tokens = 24;
@@ -305,6 +307,44 @@ static void follows(const json_t *schema, const json_t *definitions, const json_
     }
 }
 
+static void follow_plan(const json_t *definitions)
+{
+    impmem_text_buffer out = buffer();
+    assert_int_equal(impmem_plan_write_json(&plan, impmem_write_buffer, &out), IMPMEM_OK);
+    json_t *root = parsed();
+    follows(json_object_get(definitions, "plan"), definitions, root, "the plan");
+    json_decref(root);
+}
+
+static void follow_failure(const json_t *definitions)
+{
+    impmem_text_buffer out = buffer();
+    assert_int_equal(impmem_plan_failure_write_json(&failure, impmem_write_buffer, &out), IMPMEM_ERR_DOES_NOT_FIT);
+    json_t *root = parsed();
+    follows(json_object_get(definitions, "failure"), definitions, root, "the failure");
+    json_decref(root);
+}
+
+/* A draft, scales apart, state, reserved blocks: all that a plan can hold beside the plain lines. */
+static impmem_plan_features rich;
+
+static void make_rich(void)
+{
+    rich = (impmem_plan_features)IMPMEM_PLAN_FEATURES_INIT;
+    rich.draft_tokens = 2;
+    rich.null_blocks = 1;
+    rich.key_bounds = 1;
+    rich.kernel_offset_bits = 31;
+    fitting.shape.draft_layers = 1;
+    fitting.shape.layer[0] = (impmem_layer_shape){.kind = IMPMEM_LAYER_NO_ATTENTION,
+                                                  .recurrent = IMPMEM_RECURRENT_MAMBA,
+                                                  .conv_kernel = 4,
+                                                  .conv_channels = 64,
+                                                  .state_elements = 1024};
+    fitting.in.features = &rich;
+    fitting.in.max_batch = 512;
+}
+
 static void both_objects_follow_the_documented_schema(void **state)
 {
     (void)state;
@@ -313,18 +353,70 @@ static void both_objects_follow_the_documented_schema(void **state)
     if (!schema) fail_msg("docs/plan-schema.json, line %d: %s", error.line, error.text);
     const json_t *definitions = json_object_get(schema, "$defs");
     fit(&fitting.in);
-    impmem_text_buffer out = buffer();
-    assert_int_equal(impmem_plan_write_json(&plan, impmem_write_buffer, &out), IMPMEM_OK);
-    json_t *root = parsed();
-    follows(json_object_get(definitions, "plan"), definitions, root, "the plan");
-    json_decref(root);
+    follow_plan(definitions);
+    make_rich();
+    fit(&fitting.in);
+    assert_true(plan.n_kv_sides == 2 && plan.n_state_pools == 2);
+    follow_plan(definitions);
     refuse(&refused.in);
-    out = buffer();
-    assert_int_equal(impmem_plan_failure_write_json(&failure, impmem_write_buffer, &out), IMPMEM_ERR_DOES_NOT_FIT);
-    root = parsed();
-    follows(json_object_get(definitions, "failure"), definitions, root, "the failure");
-    json_decref(root);
+    follow_failure(definitions);
+    refused.in.budget_bytes = MIB;
+    refuse(&refused.in);
+    assert_true(failure.n_conflict > 0);
+    follow_failure(definitions);
     json_decref(schema);
+}
+
+static void pools_beside_kv_and_reserved_blocks_are_told(void **state)
+{
+    (void)state;
+    make_rich();
+    fit(&fitting.in);
+    impmem_text_buffer out = buffer();
+    assert_int_equal(impmem_plan_write(&plan, impmem_write_buffer, &out), IMPMEM_OK);
+    assert_has("KV cache of the draft");
+    assert_has("KV key bounds");
+    assert_has("recurrent state to roll back");
+    assert_has("  recurrent state: 512 slots of 0.0 MiB\n"); /* 3 x 64 x 4 + 1024 x 4 = 4864 B */
+    assert_has("of each pool 1 blocks are null, spare or fenced");
+    /* 512 x 256 + 1 blocks asked for, 65,536 reached. */
+    assert_has("65537 more blocks were asked for than the kernels' offsets reach");
+    no_line_ends_in_a_space();
+}
+
+static void two_changes_together_are_one_flag_line(void **state)
+{
+    (void)state;
+    /* 100 MiB beside 23664; 20 MiB of state a sequence leave room for one of 13 blocks of 6 MiB, or for less of more. */
+    for (uint32_t i = 0; i < 8; i++) {
+        refused.shape.layer[i].recurrent = IMPMEM_RECURRENT_SHORT_CONV;
+        refused.shape.layer[i].conv_kernel = 2;
+        refused.shape.layer[i].conv_channels = 2621440 / 4;
+    }
+    refused.in.budget_bytes = (23664 + 100) * MIB;
+    refuse(&refused.in);
+    impmem_text_buffer out = buffer();
+    assert_int_equal(impmem_plan_failure_write(&failure, impmem_write_buffer, &out), IMPMEM_ERR_DOES_NOT_FIT);
+    assert_has("    --max-batch 1 --max-seq-len 208 ");
+    assert_has("(8 -> 1, 4096 -> 208)");
+    assert_in_order("--max-batch 1", "--budget");
+    assert_lacks("no change is enough");
+    no_line_ends_in_a_space();
+}
+
+static void what_conflicts_is_named_with_the_gap(void **state)
+{
+    (void)state;
+    /* Weights 15467 + context 1680 + libraries 3900 ...: 23664 without KV, and one block of the smallest type. */
+    refused.in.budget_bytes = 18000 * MIB;
+    refuse(&refused.in);
+    impmem_text_buffer out = buffer();
+    assert_int_equal(impmem_plan_failure_write(&failure, impmem_write_buffer, &out), IMPMEM_ERR_DOES_NOT_FIT);
+    assert_has("no change is enough: the least load needs 23666.0 MiB, 5666.0 too much. Too much together:");
+    assert_in_order("Too much together", "--budget");
+    assert_in_order("    weights ", "    library reserve ");
+    assert_int_equal(failure.n_conflict, 2); /* 15467 + 3900 */
+    no_line_ends_in_a_space();
 }
 
 typedef struct limited {
@@ -406,6 +498,9 @@ int main(void)
         cmocka_unit_test_setup(a_plan_reads_back_from_its_json, start),
         cmocka_unit_test_setup(a_refusal_reads_back_from_its_json, start),
         cmocka_unit_test_setup(both_objects_follow_the_documented_schema, start),
+        cmocka_unit_test_setup(pools_beside_kv_and_reserved_blocks_are_told, start),
+        cmocka_unit_test_setup(two_changes_together_are_one_flag_line, start),
+        cmocka_unit_test_setup(what_conflicts_is_named_with_the_gap, start),
         cmocka_unit_test_setup(a_write_that_fails_is_handed_on_wherever_it_happens, start),
         cmocka_unit_test_setup(missing_arguments_and_failures_that_are_none_are_refused, start),
     };
