@@ -4,23 +4,10 @@
 #ifndef TESTS_SUPPORT_WORLD_H
 #define TESTS_SUPPORT_WORLD_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/checks.h"
 
 #include "impmem/arena.h"
-#include "impmem/backend.h"
-#include "impmem/bytes.h"
 #include "impmem/fake.h"
-#include "impmem/ledger.h"
-
-#define OK(expression) assert_int_equal((expression), IMPMEM_OK)
 
 enum { LINE_A = IMPMEM_LINE_USER, LINE_B, LINE_C, LINE_PINNED, LINE_STAGING };
 
@@ -55,14 +42,7 @@ static inline void world_release(void *context, void *memory, size_t bytes)
 
 static inline impmem_line world_line(impmem_line_id id, impmem_account account, impmem_tag tag, const char *name)
 {
-    impmem_line line;
-    memset(&line, 0, sizeof line);
-    line.id = id;
-    line.account = account;
-    line.tag = tag;
-    line.bytes = 64 * IMPMEM_MIB;
-    strncpy(line.name, name, sizeof line.name - 1);
-    return line;
+    return line_of(id, account, tag, 64 * IMPMEM_MIB, name);
 }
 
 /* `granule` of every backend. */
@@ -106,10 +86,7 @@ static inline void world_close(world *w)
 static inline impmem_region *world_region_of(impmem_backend *backend, bool growable, uint64_t bytes, impmem_line_id line,
                                              impmem_tag tag)
 {
-    impmem_acquire_info info = IMPMEM_ACQUIRE_INFO_INIT;
-    info.bytes = bytes;
-    info.line = line;
-    info.tag = tag;
+    const impmem_acquire_info info = want(bytes, line, tag);
     impmem_region *region = NULL;
     OK((growable ? impmem_backend_reserve : impmem_backend_acquire)(backend, &info, &region, NULL));
     return region;
@@ -126,7 +103,8 @@ static inline impmem_region *world_growable_region(world *w, uint64_t bytes, imp
 }
 
 /* An arena over a fixed region of line A, in a fresh world; and the end of all three. */
-static inline impmem_arena *world_arena(world *w, uint64_t granule, uint64_t bytes, impmem_tier tier, impmem_region **region)
+static inline impmem_arena *world_arena(world *w, uint64_t granule, uint64_t bytes, impmem_tier tier,
+                                        impmem_region **region)
 {
     impmem_arena *arena = NULL;
     world_open(w, granule);
@@ -167,10 +145,8 @@ typedef struct world_figures {
 
 static inline world_figures world_look(const world *w)
 {
-    impmem_usage device, pageable;
-    impmem_ledger_account_usage(w->ledger, IMPMEM_ACCOUNT_DEVICE, &device);
-    impmem_ledger_account_usage(w->ledger, IMPMEM_ACCOUNT_PAGEABLE, &pageable);
-    return (world_figures){device.committed_bytes, pageable.committed_bytes, w->held};
+    return (world_figures){committed_of(w->ledger, IMPMEM_ACCOUNT_DEVICE), committed_of(w->ledger, IMPMEM_ACCOUNT_PAGEABLE),
+                           w->held};
 }
 
 static inline void assert_same_figures(world_figures a, world_figures b)

@@ -70,24 +70,25 @@ static void wrong_options_are_refused(void **state)
     good.region = region;
     good.stride_bytes = GRANULE;
     good.blocks = 4;
-#define REFUSED(change, expected)                                                                                          \
+#define CHANGE_REFUSED(change, expected)                                                                                   \
     do {                                                                                                                   \
         o = good;                                                                                                          \
         change;                                                                                                            \
         assert_int_equal(impmem_block_pool_open(w.ledger, &o, &pool, &why), expected);                                     \
         assert_int_equal(why.status, expected);                                                                            \
     } while (0)
-    REFUSED(o.version = 2, IMPMEM_ERR_VERSION);
-    REFUSED(o.size = 8, IMPMEM_ERR_INVALID_ARGUMENT);
-    REFUSED(o.blocks = 0, IMPMEM_ERR_INVALID_ARGUMENT);
-    REFUSED(o.blocks = 5, IMPMEM_ERR_INVALID_ARGUMENT);
-    REFUSED(o.max_blocks = 5, IMPMEM_ERR_INVALID_ARGUMENT);
-    REFUSED(o.max_blocks = 3, IMPMEM_ERR_INVALID_ARGUMENT);
-    REFUSED(o.stride_bytes = 0, IMPMEM_ERR_INVALID_ARGUMENT);
-    REFUSED(o.stride_bytes = UINT64_MAX / 2, IMPMEM_ERR_INVALID_ARGUMENT);
-    REFUSED(o.region = NULL, IMPMEM_ERR_INVALID_ARGUMENT); /* a stride without a region */
-    REFUSED(o.extra_refs = UINT32_MAX - 4, IMPMEM_ERR_INVALID_ARGUMENT);
-    REFUSED((o.region = NULL, o.stride_bytes = 0, o.blocks = UINT32_MAX, o.unshared = true), IMPMEM_ERR_INVALID_ARGUMENT);
+    CHANGE_REFUSED(o.version = 2, IMPMEM_ERR_VERSION);
+    CHANGE_REFUSED(o.size = 8, IMPMEM_ERR_INVALID_ARGUMENT);
+    CHANGE_REFUSED(o.blocks = 0, IMPMEM_ERR_INVALID_ARGUMENT);
+    CHANGE_REFUSED(o.blocks = 5, IMPMEM_ERR_INVALID_ARGUMENT);
+    CHANGE_REFUSED(o.max_blocks = 5, IMPMEM_ERR_INVALID_ARGUMENT);
+    CHANGE_REFUSED(o.max_blocks = 3, IMPMEM_ERR_INVALID_ARGUMENT);
+    CHANGE_REFUSED(o.stride_bytes = 0, IMPMEM_ERR_INVALID_ARGUMENT);
+    CHANGE_REFUSED(o.stride_bytes = UINT64_MAX / 2, IMPMEM_ERR_INVALID_ARGUMENT);
+    CHANGE_REFUSED(o.region = NULL, IMPMEM_ERR_INVALID_ARGUMENT); /* a stride without a region */
+    CHANGE_REFUSED(o.extra_refs = UINT32_MAX - 4, IMPMEM_ERR_INVALID_ARGUMENT);
+    CHANGE_REFUSED((o.region = NULL, o.stride_bytes = 0, o.blocks = UINT32_MAX, o.unshared = true),
+                   IMPMEM_ERR_INVALID_ARGUMENT);
 #undef REFUSED
     assert_int_equal(impmem_block_pool_open(NULL, &good, &pool, &why), IMPMEM_ERR_INVALID_ARGUMENT);
     assert_int_equal(impmem_block_pool_open(w.ledger, NULL, &pool, &why), IMPMEM_ERR_INVALID_ARGUMENT);

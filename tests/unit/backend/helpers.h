@@ -4,36 +4,12 @@
 #ifndef TESTS_UNIT_BACKEND_HELPERS_H
 #define TESTS_UNIT_BACKEND_HELPERS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "support/checks.h"
 
-#include <cmocka.h>
-
-#include "impmem/bytes.h"
 #include "impmem/control.h"
 #include "impmem/fake.h"
-#include "impmem/ledger.h"
-
-#define OK(call) assert_int_equal((call), IMPMEM_OK)
-#define FAILS(call, status) assert_int_equal((call), (status))
 
 enum { LINE_A = IMPMEM_LINE_USER, LINE_B, LINE_PINNED, LINE_CHARGE };
-
-static inline impmem_line make_line(impmem_line_id id, impmem_account account, impmem_tag tag, uint64_t bytes,
-                                    const char *name)
-{
-    impmem_line line;
-    memset(&line, 0, sizeof line);
-    line.id = id;
-    line.account = account;
-    line.tag = tag;
-    line.bytes = line.demand_bytes = bytes;
-    strncpy(line.name, name, sizeof line.name - 1);
-    return line;
-}
 
 typedef struct plan {
     impmem_line line[5];
@@ -43,12 +19,11 @@ typedef struct plan {
 /* Five lines; the device budget is the argument, the others have none. */
 static inline void make_plan(plan *p, uint64_t device_budget)
 {
-    p->line[0] = make_line(LINE_A, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_KV_BLOCKS, 64 * IMPMEM_MIB, "blocks");
-    p->line[1] = make_line(LINE_B, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_MODEL_RESIDENT, 64 * IMPMEM_MIB, "weights");
-    p->line[2] = make_line(LINE_PINNED, IMPMEM_ACCOUNT_PINNED, IMPMEM_TAG_HOST_PINNED, 8 * IMPMEM_MIB, "pinned");
-    p->line[3] = make_line(LINE_CHARGE, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_CONTEXT, 16 * IMPMEM_MIB, "context");
-    p->line[4] = make_line(IMPMEM_LINE_HOST_CONTROL, IMPMEM_ACCOUNT_PAGEABLE, IMPMEM_TAG_HOST_CONTROL, IMPMEM_MIB,
-                           "control");
+    p->line[0] = line_of(LINE_A, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_KV_BLOCKS, 64 * IMPMEM_MIB, "blocks");
+    p->line[1] = line_of(LINE_B, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_MODEL_RESIDENT, 64 * IMPMEM_MIB, "weights");
+    p->line[2] = line_of(LINE_PINNED, IMPMEM_ACCOUNT_PINNED, IMPMEM_TAG_HOST_PINNED, 8 * IMPMEM_MIB, "pinned");
+    p->line[3] = line_of(LINE_CHARGE, IMPMEM_ACCOUNT_DEVICE, IMPMEM_TAG_CONTEXT, 16 * IMPMEM_MIB, "context");
+    p->line[4] = line_of(IMPMEM_LINE_HOST_CONTROL, IMPMEM_ACCOUNT_PAGEABLE, IMPMEM_TAG_HOST_CONTROL, IMPMEM_MIB, "control");
     p->lines.line = p->line;
     p->lines.n_lines = 5;
     p->lines.budget_bytes[IMPMEM_ACCOUNT_DEVICE] = device_budget;
@@ -80,28 +55,11 @@ static inline impmem_backend *make_fake(impmem_ledger *ledger, uint64_t granule,
     return backend;
 }
 
-static inline impmem_acquire_info want(uint64_t bytes, impmem_line_id line, impmem_tag tag)
-{
-    impmem_acquire_info info = IMPMEM_ACQUIRE_INFO_INIT;
-    info.bytes = bytes;
-    info.line = line;
-    info.tag = tag;
-    return info;
-}
-
-static inline uint64_t committed_of(const impmem_ledger *ledger, impmem_account account)
-{
-    impmem_usage usage;
-    impmem_ledger_account_usage(ledger, account, &usage);
-    return usage.committed_bytes;
-}
-
 /* Replays the journal from its opening: every account's and every line's balance is what the books say. */
 static inline void assert_balanced(const impmem_ledger *ledger)
 {
     static const impmem_line_id lines[] = {LINE_A, LINE_B, LINE_PINNED, LINE_CHARGE, IMPMEM_LINE_HOST_CONTROL};
-    for (unsigned a = 0; a < IMPMEM_N_ACCOUNTS; a++)
-        assert_true(impmem_ledger_journal_balance(ledger, (impmem_account)a) == committed_of(ledger, (impmem_account)a));
+    assert_journal_agrees(ledger);
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         impmem_usage usage;
         if (impmem_ledger_line_usage(ledger, lines[i], &usage)) continue;

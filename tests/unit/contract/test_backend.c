@@ -285,7 +285,8 @@ static void a_commit_that_fails_anywhere_can_be_tried_again(void **state)
         world_open(&w, GRANULE);
         impmem_region *region = world_growable_region(&w, 64 * GRANULE, LINE_A);
         /* Three islands, so that filling up takes four calls. */
-        for (uint64_t i = 0; i < 3; i++) OK(impmem_region_commit_range(region, (10 + 15 * i) * GRANULE, GRANULE, NULL, NULL));
+        for (uint64_t i = 0; i < 3; i++)
+            OK(impmem_region_commit_range(region, (10 + 15 * i) * GRANULE, GRANULE, NULL, NULL));
         impmem_fake_fail_nth(w.growable_fake, n, IMPMEM_ERR_OUT_OF_DEVICE_MEMORY, IMPMEM_FAIL_ONCE);
         REFUSED(impmem_region_commit_range(region, 0, 64 * GRANULE, &committed, &why), IMPMEM_ERR_OUT_OF_DEVICE_MEMORY);
         assert_true(committed >= 3 * GRANULE && committed < 64 * GRANULE);

@@ -1,5 +1,5 @@
 /* impmem/engine.h, as the header promises it. */
-#include "planned.h"
+#include "support/engine_house.h"
 
 static void null_arguments_are_refused_everywhere(void **state)
 {
@@ -90,7 +90,8 @@ static void serving_acquires_nothing(void **state)
     impmem_sequence seq[3], extra = IMPMEM_SEQUENCE_NONE, copy;
     const impmem_kv_request first = request_of(tokens, 10);
     memset(tokens, 0, sizeof tokens);
-    REFUSED(impmem_engine_admit(engine, &first, &extra, NULL, &why), IMPMEM_ERR_STATE); /* KV waits for the end of loading */
+    REFUSED(impmem_engine_admit(engine, &first, &extra, NULL, &why),
+            IMPMEM_ERR_STATE); /* KV waits for the end of loading */
     impmem_model_span weights;
     impmem_engine_span gemm, upload;
     OK(impmem_engine_take_model(engine, IMPMEM_LINE_WEIGHTS, p.shape.weight_bytes, 256, &weights));
@@ -169,8 +170,7 @@ static void closing_while_capturing_closes_nothing(void **state)
     impmem_sequence seq;
     uint32_t tokens[40] = {1, 2, 3};
     planned_make(&p, 4);
-    house_build(&h, &p.plan);
-    OK(impmem_engine_open(h.ledger, &p.plan, &h.backends, &engine, NULL));
+    engine = house_open(&h, &p.plan);
     OK(impmem_engine_take_model(engine, IMPMEM_LINE_WEIGHTS, 1000, 256, &weights));
     OK(impmem_engine_begin_serving(engine, NULL));
     impmem_engine *open = engine;
@@ -188,8 +188,7 @@ static void closing_while_capturing_closes_nothing(void **state)
     const impmem_kv_request r = request_of(tokens, 40);
     OK(impmem_engine_admit(engine, &r, &seq, NULL, NULL));
     OK(impmem_engine_release(engine, &seq));
-    OK(impmem_engine_close(&engine, NULL));
-    house_clear(&h);
+    house_close(&h, &engine);
 }
 
 /* Every release in turn fails: close says so, and the next try ends what the first began. */
@@ -234,8 +233,7 @@ static void end_loading_while_capturing_changes_nothing(void **state)
     impmem_engine *engine = NULL;
     impmem_engine_span upload;
     planned_make(&p, 5);
-    house_build(&h, &p.plan);
-    OK(impmem_engine_open(h.ledger, &p.plan, &h.backends, &engine, NULL));
+    engine = house_open(&h, &p.plan);
     OK(impmem_engine_take_transient(engine, DEMAND_UPLOAD, 1000, 0, &upload));
     OK(impmem_ledger_capture_begin(h.ledger));
     const house_figures whole = house_look(&h);
@@ -244,8 +242,7 @@ static void end_loading_while_capturing_changes_nothing(void **state)
     OK(impmem_span_check(h.ledger, impmem_stable(upload)));
     OK(impmem_ledger_capture_end(h.ledger));
     OK(impmem_engine_end_loading(engine, NULL));
-    OK(impmem_engine_close(&engine, NULL));
-    house_clear(&h);
+    house_close(&h, &engine);
 }
 
 /* Every host allocation and every backend call of end_loading fails in turn: still loading, and the next try works. */

@@ -230,7 +230,8 @@ static void capture_refuses_every_touch_of_memory_and_tells_the_callback(void **
     impmem_region *before = region;
     REFUSED(impmem_backend_release(&region, &why), IMPMEM_ERR_CAPTURING);
     assert_ptr_equal(region, before);
-    REFUSED(impmem_ledger_host_allocate(v.ledger, IMPMEM_NO_LINE, IMPMEM_TAG_OTHER, 64, &memory, &why), IMPMEM_ERR_CAPTURING);
+    REFUSED(impmem_ledger_host_allocate(v.ledger, IMPMEM_NO_LINE, IMPMEM_TAG_OTHER, 64, &memory, &why),
+            IMPMEM_ERR_CAPTURING);
     assert_null(other);
     assert_null(memory);
     assert_true(v.calls > 0);
@@ -311,8 +312,8 @@ static void host_memory_of_any_size_is_typed_and_all_or_nothing(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         why = (impmem_error)IMPMEM_ERROR_INIT;
         w.fail_in = 1; /* the C library would only complain about such sizes */
-        const impmem_status st =
-            impmem_ledger_host_allocate(w.ledger, IMPMEM_LINE_HOST_CONTROL, IMPMEM_TAG_OTHER, sizes[i], &memory, &why);
+        const impmem_status st = impmem_ledger_host_allocate(w.ledger, IMPMEM_LINE_HOST_CONTROL, IMPMEM_TAG_OTHER, sizes[i],
+                                                             &memory, &why);
         w.fail_in = 0;
         assert_true(st == IMPMEM_ERR_OVERFLOW || st == IMPMEM_ERR_OUT_OF_HOST_MEMORY);
         assert_int_equal(why.status, st);

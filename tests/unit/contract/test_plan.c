@@ -1,6 +1,6 @@
 /* impmem/plan.h, as the header promises it. */
 #define _GNU_SOURCE
-#include "planned.h"
+#include "support/engine_house.h"
 
 static const uint64_t MIB = IMPMEM_MIB;
 

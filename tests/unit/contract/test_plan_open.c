@@ -1,7 +1,7 @@
 /* Any plan, opened on the fakes: the journal equals the lines, byte for byte; close leaves nothing; a failure at every step
  * of open leaves nothing. Over random models, demands and loads.
  */
-#include "planned.h"
+#include "support/engine_house.h"
 
 #define ROUNDS 120u
 
@@ -117,28 +117,6 @@ static impmem_status plan_random(planned *p, impmem_plan_features *features, uin
     return impmem_plan_memory_only(&p->input, &p->plan, NULL);
 }
 
-static void build_for(house *h, const planned *p)
-{
-    memset(h, 0, sizeof *h);
-    const impmem_lines lines = impmem_plan_lines(&p->plan);
-    impmem_ledger_options options = IMPMEM_LEDGER_OPTIONS_INIT;
-    options.allocator = (impmem_allocator){world_allocate, world_release, &h->host};
-    options.journal_records = p->plan.journal_records;
-    OK(impmem_ledger_create(&lines, &options, &h->ledger));
-    impmem_fake_options o = IMPMEM_FAKE_OPTIONS_INIT;
-    o.backing = IMPMEM_FAKE_ADDRESS_ONLY;
-    o.granule_bytes = p->plan.granule_bytes;
-    OK(impmem_fake_backend_create(h->ledger, &o, &h->fixed, &h->fake, NULL));
-    o.growable = true;
-    OK(impmem_fake_backend_create(h->ledger, &o, &h->grow, &h->fake_grow, NULL));
-    bool pinned = false;
-    for (uint32_t r = 0; r < p->plan.n_regions; r++) pinned |= p->plan.region[r].account == IMPMEM_ACCOUNT_PINNED;
-    o.growable = false;
-    o.account = IMPMEM_ACCOUNT_PINNED;
-    if (pinned) OK(impmem_fake_backend_create(h->ledger, &o, &h->pinned, &h->fake_pinned, NULL));
-    h->backends = (impmem_engine_backends){h->fixed, h->grow, h->pinned};
-}
-
 static bool grows(const impmem_plan *plan, const impmem_line *line, uint64_t *out_initial)
 {
     if (line->region == UINT32_MAX || line->region >= plan->n_regions || !plan->region[line->region].growable) return false;
@@ -155,11 +133,13 @@ static void assert_lines_hold_their_plan(const house *h, const impmem_plan *plan
         uint64_t initial = 0;
         const uint64_t held = impmem_ledger_journal_line_balance(h->ledger, line->id);
         if (line->tier == IMPMEM_TIER_STAGING) continue;
-        if (line->flags & IMPMEM_LINE_TRANSIENT || (line->region < plan->n_regions && plan->region[line->region].transient)) {
+        if (line->flags & IMPMEM_LINE_TRANSIENT ||
+            (line->region < plan->n_regions && plan->region[line->region].transient)) {
             assert_true(held == 0);
         } else if (line->id == IMPMEM_LINE_HOST_CONTROL) {
             if (held > line->bytes)
-                fail_msg("host tables take %llu bytes, planned %llu", (unsigned long long)held, (unsigned long long)line->bytes);
+                fail_msg("host tables take %llu bytes, planned %llu", (unsigned long long)held,
+                         (unsigned long long)line->bytes);
         } else if (grows(plan, line, &initial)) {
             assert_true(held <= line->bytes && held + plan->granule_bytes > 0);
             if (initial == line->bytes) assert_true(held + plan->granule_bytes > line->bytes);
@@ -190,7 +170,7 @@ static void any_plan_opens_as_it_was_planned(void **state)
         with_sides += p.plan.n_kv_sides > 0;
         with_windows += p.plan.n_kv_groups > 1;
         for (uint32_t r = 0; r < p.plan.n_regions; r++) with_transient += p.plan.region[r].transient != 0;
-        build_for(&h, &p);
+        house_build(&h, &p.plan);
         const bool growing = round % 3 != 0;
         if (!growing) h.backends.grow = NULL; /* whole pools at open */
         const house_figures before = house_look(&h);
@@ -229,7 +209,7 @@ static void a_failure_at_every_step_of_any_plan_leaves_nothing(void **state)
                 house h;
                 impmem_error why = IMPMEM_ERROR_INIT;
                 impmem_engine *engine = NULL;
-                build_for(&h, &p);
+                house_build(&h, &p.plan);
                 const house_figures before = house_look(&h);
                 if (which == 0) h.host.fail_in = n;
                 impmem_fake *fake = which == 1 ? h.fake : which == 2 ? h.fake_grow : h.fake_pinned;

@@ -95,7 +95,8 @@ static void work_runs_late_and_in_order(void **state)
     assert_int_equal(impmem_fake_queue_run(queue, 100), 2);
     assert_int_equal(b[0], 5);
     assert_int_equal(impmem_queue_completed(queue), 2);
-    FAILS(impmem_queue_copy_blocks(queue, (const impmem_block_copy[]){{a, b}, {a, b}, {a, b}}, 3, 4, NULL), IMPMEM_ERR_EXHAUSTED);
+    FAILS(impmem_queue_copy_blocks(queue, (const impmem_block_copy[]){{a, b}, {a, b}, {a, b}}, 3, 4, NULL),
+          IMPMEM_ERR_EXHAUSTED);
     impmem_fake_queue_fail_nth(queue, 2, IMPMEM_ERR_DRIVER);
     OK(impmem_queue_fill(queue, a, 7, 4, NULL));
     FAILS(impmem_queue_copy_blocks(queue, both, 1, 4, NULL), IMPMEM_ERR_DRIVER);

@@ -72,7 +72,8 @@ static void *tables(void *argument)
         void *memory = NULL;
         impmem_pinned pinned = IMPMEM_PINNED_NONE;
         impmem_staging *staging = NULL;
-        may_refuse(s, impmem_ledger_host_allocate(s->w.ledger, IMPMEM_LINE_HOST_CONTROL, IMPMEM_TAG_OTHER, 100, &memory, NULL));
+        may_refuse(
+            s, impmem_ledger_host_allocate(s->w.ledger, IMPMEM_LINE_HOST_CONTROL, IMPMEM_TAG_OTHER, 100, &memory, NULL));
         may_refuse(s, impmem_pinned_open(s->w.pinned, LINE_PINNED, 100, &pinned, NULL));
         may_refuse(s, impmem_staging_open(s->w.ledger, "part", LINE_STAGING, 100, &staging, NULL));
         may_refuse(s, impmem_ledger_charge(s->w.ledger, LINE_B, 10, NULL));

@@ -17,8 +17,8 @@ static void takes_of_absurd_sizes_and_alignments_change_nothing(void **state)
     world w;
     world_open(&w, GRANULE);
     for (unsigned growable = 0; growable < 2; growable++) {
-        impmem_region *region =
-            growable ? world_growable_region(&w, 4 * GRANULE, LINE_A) : world_region(&w, 4 * GRANULE, LINE_A);
+        impmem_region *region = growable ? world_growable_region(&w, 4 * GRANULE, LINE_A)
+                                         : world_region(&w, 4 * GRANULE, LINE_A);
         impmem_arena *arena = NULL;
         impmem_model_span span;
         impmem_engine_span other;
@@ -294,8 +294,8 @@ static void staging_has_its_phase_and_its_name(void **state)
     REFUSED(impmem_staging_open(w.ledger, NULL, LINE_STAGING, 1, &staging, &why), IMPMEM_ERR_INVALID_ARGUMENT);
     REFUSED(impmem_staging_open(w.ledger, "x", LINE_STAGING, 0, &staging, &why), IMPMEM_ERR_INVALID_ARGUMENT);
     REFUSED(impmem_staging_open(w.ledger, "x", LINE_STAGING, 1, NULL, &why), IMPMEM_ERR_INVALID_ARGUMENT);
-    OK(impmem_staging_open(w.ledger, "weights that have a name of more than thirty-nine bytes", LINE_STAGING, 1000, &staging,
-                           NULL));
+    OK(impmem_staging_open(w.ledger, "weights that have a name of more than thirty-nine bytes", LINE_STAGING, 1000,
+                           &staging, NULL));
     memset(impmem_staging_data(staging), 7, 1000);
     assert_int_equal(impmem_staging_bytes(staging), 1000);
     REFUSED(impmem_ledger_set_phase(w.ledger, IMPMEM_PHASE_PLANNING, &why), IMPMEM_ERR_STAGING_LIVE);

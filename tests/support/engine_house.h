@@ -1,8 +1,10 @@
-/* A small model with something in every tier, planned, and the fakes to open it on. */
-#ifndef TESTS_UNIT_CONTRACT_PLANNED_H
-#define TESTS_UNIT_CONTRACT_PLANNED_H
+/* tests/support/engine_house.h - a small model with something in every tier, planned, and the ledger and fakes that an engine
+ * opens it on.
+ */
+#ifndef TESTS_SUPPORT_ENGINE_HOUSE_H
+#define TESTS_SUPPORT_ENGINE_HOUSE_H
 
-#include "contract.h"
+#include "support/world.h"
 
 #include "impmem/impmem.h"
 
@@ -27,8 +29,10 @@ static inline impmem_demand demand_of(impmem_line_id id, impmem_tier tier, uint3
     return d;
 }
 
-/* Four layers of 2 x 64 elements in f16: 16 tokens of them are 4 x 8 KiB. `n_demands` 5: with transient memory. */
-static inline void planned_make(planned *p, uint32_t n_demands)
+/* Four layers of 2 x 64 elements in f16: 16 tokens of them are 4 x 8 KiB. Odd sizes, so that rounding shows. `n_demands` 5:
+ * with transient memory; 3: with nothing page-locked.
+ */
+static inline void planned_input(planned *p, uint32_t n_demands)
 {
     memset(p, 0, sizeof *p);
     p->shape = (impmem_model_shape)IMPMEM_MODEL_SHAPE_INIT;
@@ -53,9 +57,28 @@ static inline void planned_make(planned *p, uint32_t n_demands)
     p->input.library_reserve_bytes = 9 * IMPMEM_MIB;
     p->input.demand = p->demand;
     p->input.n_demands = n_demands;
+}
+
+static inline void planned_again(planned *p)
+{
     impmem_plan_failure no = IMPMEM_PLAN_FAILURE_INIT;
     p->plan = (impmem_plan)IMPMEM_PLAN_INIT;
     if (impmem_plan_memory(&p->input, &p->plan, &no)) fail_msg("%s", no.why.message);
+}
+
+static inline void planned_make(planned *p, uint32_t n_demands)
+{
+    planned_input(p, n_demands);
+    planned_again(p);
+}
+
+/* One layer has a window: two groups of KV. */
+static inline void planned_make_windowed(planned *p, uint32_t n_demands)
+{
+    planned_input(p, n_demands);
+    p->shape.layer[1].kind = IMPMEM_LAYER_WINDOW;
+    p->shape.layer[1].window_tokens = 128;
+    planned_again(p);
 }
 
 /* Ledger and fakes of one engine. The host allocator fails its n-th call from now when `world.fail_in` is n. */
@@ -67,25 +90,38 @@ typedef struct house {
     impmem_engine_backends backends;
 } house;
 
+/* Address-only, whatever the plan's size. The page-locked fake is there when the plan has such lines. */
 static inline void house_build(house *h, const impmem_plan *plan)
 {
     memset(h, 0, sizeof *h);
     const impmem_lines lines = impmem_plan_lines(plan);
     impmem_ledger_options options = IMPMEM_LEDGER_OPTIONS_INIT;
     options.allocator = (impmem_allocator){world_allocate, world_release, &h->host};
+    options.journal_records = plan->journal_records;
     options.serving = IMPMEM_SERVING_REFUSE;
     options.seed = 7;
     OK(impmem_ledger_create(&lines, &options, &h->ledger));
     impmem_fake_options o = IMPMEM_FAKE_OPTIONS_INIT;
     o.backing = IMPMEM_FAKE_ADDRESS_ONLY;
+    o.granule_bytes = plan->granule_bytes;
     OK(impmem_fake_backend_create(h->ledger, &o, &h->fixed, &h->fake, NULL));
     o.growable = true;
     OK(impmem_fake_backend_create(h->ledger, &o, &h->grow, &h->fake_grow, NULL));
     o.growable = false;
     o.account = IMPMEM_ACCOUNT_PINNED;
-    o.backing = IMPMEM_FAKE_HOST_MEMORY;
-    OK(impmem_fake_backend_create(h->ledger, &o, &h->pinned, &h->fake_pinned, NULL));
+    bool pinned = false;
+    for (uint32_t r = 0; r < plan->n_regions; r++) pinned |= plan->region[r].account == IMPMEM_ACCOUNT_PINNED;
+    if (pinned) OK(impmem_fake_backend_create(h->ledger, &o, &h->pinned, &h->fake_pinned, NULL));
     h->backends = (impmem_engine_backends){h->fixed, h->grow, h->pinned};
+}
+
+static inline impmem_engine *house_open(house *h, const impmem_plan *plan)
+{
+    impmem_engine *engine = NULL;
+    impmem_error why = IMPMEM_ERROR_INIT;
+    house_build(h, plan);
+    if (impmem_engine_open(h->ledger, plan, &h->backends, &engine, &why)) fail_msg("%s", why.message);
+    return engine;
 }
 
 static inline void house_clear(house *h)
@@ -96,6 +132,13 @@ static inline void house_clear(house *h)
     OK(impmem_backend_destroy(h->pinned, NULL));
     OK(impmem_ledger_destroy(h->ledger, NULL));
     assert_int_equal(h->host.held, 0);
+}
+
+static inline void house_close(house *h, impmem_engine **engine)
+{
+    OK(impmem_engine_close(engine, NULL));
+    assert_null(*engine);
+    house_clear(h);
 }
 
 /* What an operation that was refused must leave as it was. */
