@@ -34,8 +34,8 @@ impmem_status impmem__tier_take(impmem_region *region, const impmem__tier_ops *o
 {
     impmem_ledger *ledger = impmem__region_ledger(region);
     void *object = NULL;
-    impmem_status st =
-        impmem_ledger_host_allocate(ledger, IMPMEM_LINE_HOST_CONTROL, IMPMEM_TAG_HOST_CONTROL, bytes, &object, why);
+    impmem_status st = impmem_ledger_host_allocate(ledger, IMPMEM_LINE_HOST_CONTROL, IMPMEM_TAG_HOST_CONTROL, bytes,
+                                                   &object, why);
     if (st) return st;
     st = impmem__region_open_tier(region, ops, object);
     if (st) {

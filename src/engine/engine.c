@@ -19,8 +19,8 @@ static impmem_status check_backend(const impmem_ledger *ledger, const impmem_pla
     impmem_backend_properties p;
     impmem_backend_query(backend, &p);
     if (p.account != account)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, role, "the %s backend's account is %s, expected %s", role,
-                                 impmem_account_name(p.account), impmem_account_name(account));
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, role, "the %s backend's account is %s, expected %s",
+                                 role, impmem_account_name(p.account), impmem_account_name(account));
     if (p.granule_bytes == 0 || plan->granule_bytes % p.granule_bytes)
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, role,
                                  "the %s backend's granule of %llu bytes does not divide the plan's %llu", role,
@@ -32,7 +32,8 @@ static impmem_status check_open(impmem_ledger *ledger, const impmem_plan *plan, 
                                 impmem_engine **out, impmem_error *why)
 {
     if (!ledger || !plan || !backends || !backends->fixed || !out)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "engine", "ledger, plan, fixed backend or out is missing");
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "engine",
+                                 "ledger, plan, fixed backend or out is missing");
     if (plan->version > 1)
         return impmem__error_set(why, IMPMEM_ERR_VERSION, "plan", "plan version %u, this library knows 1", plan->version);
     if (plan->n_regions > IMPMEM_PLAN_MAX_REGIONS || plan->n_lines > IMPMEM_PLAN_MAX_LINES ||
@@ -53,7 +54,8 @@ static impmem_status check_open(impmem_ledger *ledger, const impmem_plan *plan, 
     for (uint32_t r = 0; r < plan->n_regions; r++) wants_pinned |= plan->region[r].account == IMPMEM_ACCOUNT_PINNED;
     if (!st && wants_pinned) {
         if (!backends->pinned)
-            return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "pinned", "the plan has pinned lines, no pinned backend");
+            return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "pinned",
+                                     "the plan has pinned lines, no pinned backend");
         st = check_backend(ledger, plan, backends->pinned, "pinned", IMPMEM_ACCOUNT_PINNED, why);
     }
     return st;
@@ -238,7 +240,8 @@ impmem_status impmem_engine_take_transient(impmem_engine *engine, impmem_line_id
                                            impmem_engine_span *out)
 {
     if (!engine || !out) return IMPMEM_ERR_INVALID_ARGUMENT;
-    return engine->transient ? impmem_arena_take_engine(engine->transient, line, bytes, alignment, out) : IMPMEM_ERR_UNPLANNED;
+    return engine->transient ? impmem_arena_take_engine(engine->transient, line, bytes, alignment, out)
+                             : IMPMEM_ERR_UNPLANNED;
 }
 
 impmem_ledger *impmem_engine_ledger(const impmem_engine *engine)

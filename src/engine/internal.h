@@ -16,8 +16,8 @@ struct impmem_engine {
     impmem_kv *kv;
     impmem_block_pool *pool[IMPMEM_PLAN_MAX_KV_GROUPS];
     impmem_block_pool *state_pool[IMPMEM_PLAN_MAX_STATE_POOLS];
-    impmem_pinned pinned[IMPMEM_PLAN_MAX_REGIONS];  /* by plan region index */
-    uint32_t charged_lines;                         /* lines [0, charged_lines) that are charges have been charged */
+    impmem_pinned pinned[IMPMEM_PLAN_MAX_REGIONS]; /* by plan region index */
+    uint32_t charged_lines;                        /* lines [0, charged_lines) that are charges have been charged */
     uint64_t object_bytes;
     bool draining;
 };

@@ -28,8 +28,7 @@ impmem_status impmem_engine_admit(impmem_engine *engine, const impmem_kv_request
         return impmem__error_set(why, IMPMEM_ERR_UNSUPPORTED, "admission", "the plan has no KV to admit into");
     if (!engine->kv)
         return impmem__error_set(why, IMPMEM_ERR_STATE, "admission", "KV opens at the end of loading, and loading goes on");
-    if (engine->draining)
-        return impmem__error_set(why, IMPMEM_ERR_STATE, "admission", "the engine is draining");
+    if (engine->draining) return impmem__error_set(why, IMPMEM_ERR_STATE, "admission", "the engine is draining");
     return impmem_kv_admit(engine->kv, request, out, admission, why);
 }
 

@@ -129,18 +129,12 @@ static impmem_status close_tier(impmem_engine *engine, uint32_t index, impmem_er
 {
     const impmem_plan_region *planned = &engine->plan.region[index];
     uint32_t g = 0, state = 0;
-    if (planned->transient)
-        impmem_arena_close(&engine->transient);
-    else if (planned->tier == IMPMEM_TIER_MODEL)
-        impmem_arena_close(&engine->model);
-    else if (planned->tier == IMPMEM_TIER_ENGINE)
-        impmem_arena_close(&engine->persistent);
-    else if (planned->tier == IMPMEM_TIER_SCRATCH)
-        return impmem_scratch_close(&engine->scratch, why);
-    else if (group_of_region(&engine->plan, index, &g))
-        return impmem_block_pool_close(&engine->pool[g], why);
-    else if (state_of_region(&engine->plan, index, &state))
-        return impmem_block_pool_close(&engine->state_pool[state], why);
+    if (planned->transient) impmem_arena_close(&engine->transient);
+    else if (planned->tier == IMPMEM_TIER_MODEL) impmem_arena_close(&engine->model);
+    else if (planned->tier == IMPMEM_TIER_ENGINE) impmem_arena_close(&engine->persistent);
+    else if (planned->tier == IMPMEM_TIER_SCRATCH) return impmem_scratch_close(&engine->scratch, why);
+    else if (group_of_region(&engine->plan, index, &g)) return impmem_block_pool_close(&engine->pool[g], why);
+    else if (state_of_region(&engine->plan, index, &state)) return impmem_block_pool_close(&engine->state_pool[state], why);
     return IMPMEM_OK;
 }
 
