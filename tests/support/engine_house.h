@@ -5,6 +5,7 @@
 #define TESTS_SUPPORT_ENGINE_HOUSE_H
 
 #include "support/world.h"
+#include "unit/plan/shapes.h"
 
 #include "impmem/impmem.h"
 
@@ -16,18 +17,6 @@ typedef struct planned {
     impmem_plan_input input;
     impmem_plan plan;
 } planned;
-
-static inline impmem_demand demand_of(impmem_line_id id, impmem_tier tier, uint32_t flags, uint64_t bytes, const char *name)
-{
-    impmem_demand d;
-    memset(&d, 0, sizeof d);
-    d.id = id;
-    d.tier = tier;
-    d.flags = flags;
-    d.bytes = bytes;
-    strncpy(d.name, name, sizeof d.name - 1);
-    return d;
-}
 
 /* Four layers of 2 x 64 elements in f16: 16 tokens of them are 4 x 8 KiB. Odd sizes, so that rounding shows. `n_demands` 5:
  * with transient memory; 3: with nothing page-locked.
@@ -42,11 +31,11 @@ static inline void planned_input(planned *p, uint32_t n_demands)
     p->shape.vocab = 1000;
     p->shape.weight_bytes = 10 * IMPMEM_MIB + 12345;
     OK(impmem_shape_uniform_attention(&p->shape, 4, 2, 64, 64));
-    p->demand[0] = demand_of(DEMAND_CACHE, IMPMEM_TIER_MODEL, 0, 3 * IMPMEM_MIB + 1, "weight cache");
-    p->demand[1] = demand_of(DEMAND_GEMM, IMPMEM_TIER_ENGINE, 0, 5 * IMPMEM_MIB + 77, "GEMM workspace");
-    p->demand[2] = demand_of(DEMAND_SCRATCH, IMPMEM_TIER_SCRATCH, 0, IMPMEM_MIB + 3, "scratch");
-    p->demand[3] = demand_of(DEMAND_PINNED, IMPMEM_TIER_PINNED, 0, 2 * IMPMEM_MIB, "token staging");
-    p->demand[4] = demand_of(DEMAND_UPLOAD, IMPMEM_TIER_MODEL, IMPMEM_LINE_TRANSIENT, 7 * IMPMEM_MIB + 5, "upload slab");
+    p->demand[0] = demand(DEMAND_CACHE, IMPMEM_TIER_MODEL, 0, 3 * IMPMEM_MIB + 1, "weight cache");
+    p->demand[1] = demand(DEMAND_GEMM, IMPMEM_TIER_ENGINE, 0, 5 * IMPMEM_MIB + 77, "GEMM workspace");
+    p->demand[2] = demand(DEMAND_SCRATCH, IMPMEM_TIER_SCRATCH, 0, IMPMEM_MIB + 3, "scratch");
+    p->demand[3] = demand(DEMAND_PINNED, IMPMEM_TIER_PINNED, 0, 2 * IMPMEM_MIB, "token staging");
+    p->demand[4] = demand(DEMAND_UPLOAD, IMPMEM_TIER_MODEL, IMPMEM_LINE_TRANSIENT, 7 * IMPMEM_MIB + 5, "upload slab");
     p->input = (impmem_plan_input)IMPMEM_PLAN_INPUT_INIT;
     p->input.model = &p->shape;
     p->input.budget_bytes = 256 * IMPMEM_MIB;

@@ -2,38 +2,6 @@
 #define _GNU_SOURCE
 #include "support/engine_house.h"
 
-static const uint64_t MIB = IMPMEM_MIB;
-
-/* The case that a reference engine's document works out: 96 layers of 8 heads of 128 elements are 384 KiB a token in f16, so
- * 3 MiB a token of context at batch 8.
- */
-typedef struct known {
-    impmem_model_shape shape;
-    impmem_demand demand[3];
-    impmem_plan_input input;
-} known;
-
-static void known_case(known *k)
-{
-    memset(k, 0, sizeof *k);
-    k->shape = (impmem_model_shape)IMPMEM_MODEL_SHAPE_INIT;
-    OK(impmem_shape_uniform_attention(&k->shape, 96, 8, 128, 128));
-    k->shape.weight_bytes = 15467 * MIB;
-    k->demand[0] = demand_of(2000, IMPMEM_TIER_MODEL, 0, 1800 * MIB, "decode cache");
-    k->demand[1] = demand_of(2001, IMPMEM_TIER_SCRATCH, 0, 507 * MIB, "executor scratch");
-    k->demand[2] = demand_of(2002, IMPMEM_TIER_ENGINE, 0, 310 * MIB, "engine-persistent");
-    k->input = (impmem_plan_input)IMPMEM_PLAN_INPUT_INIT;
-    k->input.model = &k->shape;
-    k->input.budget_bytes = 32607 * MIB;
-    k->input.max_batch = 8;
-    k->input.max_seq_tokens = 4096;
-    k->input.context_bytes = 1680 * MIB;
-    k->input.library_reserve_bytes = 3900 * MIB;
-    k->input.granule_bytes = MIB;
-    k->input.demand = k->demand;
-    k->input.n_demands = 3;
-}
-
 static impmem_plan plan, again;
 static impmem_plan_failure no, no_again;
 
@@ -87,10 +55,10 @@ static const impmem_lever *find_lever(impmem_lever_kind kind)
 static void the_known_refusal_and_its_levers_hold_when_they_are_pasted(void **state)
 {
     (void)state;
-    known k;
-    known_case(&k);
+    refused_case k;
+    refused_case_init(&k);
     fresh();
-    FAILS(impmem_plan_memory(&k.input, &plan, &no), IMPMEM_ERR_DOES_NOT_FIT);
+    FAILS(impmem_plan_memory(&k.in, &plan, &no), IMPMEM_ERR_DOES_NOT_FIT);
     assert_int_equal(no.why.status, IMPMEM_ERR_DOES_NOT_FIT);
     assert_int_equal(no.requested_bytes, (15467 + 1800 + 12288 + 507 + 310 + 1680 + 3900) * MIB);
     assert_int_equal(no.requested_bytes, 35952 * MIB);
@@ -108,7 +76,7 @@ static void the_known_refusal_and_its_levers_hold_when_they_are_pasted(void **st
     assert_int_equal(batch->frees_bytes, 3 * 4096 * MIB * 3 / 8);
     assert_int_equal(dtype->frees_bytes, 12288 * MIB / 2);
     for (uint32_t i = 0; i < no.n_levers; i++) {
-        impmem_plan_input changed = k.input;
+        impmem_plan_input changed = k.in;
         paste(&changed, no.lever[i].flag);
         again = (impmem_plan)IMPMEM_PLAN_INIT;
         if (impmem_plan_memory(&changed, &again, &no_again)) fail_msg("%s: %s", no.lever[i].flag, no_again.why.message);
@@ -119,7 +87,7 @@ static void the_known_refusal_and_its_levers_hold_when_they_are_pasted(void **st
         if (i > 0 && no.lever[i].kind != IMPMEM_LEVER_BUDGET && no.lever[i - 1].kind != IMPMEM_LEVER_BUDGET)
             assert_true(no.lever[i].frees_bytes <= no.lever[i - 1].frees_bytes);
     }
-    impmem_plan_input six = k.input;
+    impmem_plan_input six = k.in;
     six.max_batch = 6;
     FAILS(impmem_plan_memory_only(&six, &again, &no_again), IMPMEM_ERR_DOES_NOT_FIT);
     assert_int_equal(no_again.over_bytes, (3345 - 3072) * MIB);
@@ -128,27 +96,27 @@ static void the_known_refusal_and_its_levers_hold_when_they_are_pasted(void **st
 static void the_budget_decides_to_the_byte(void **state)
 {
     (void)state;
-    known k;
-    known_case(&k);
-    k.input.budget_bytes = 35952 * MIB;
+    refused_case k;
+    refused_case_init(&k);
+    k.in.budget_bytes = 35952 * MIB;
     fresh();
-    OK(impmem_plan_memory(&k.input, &plan, &no));
+    OK(impmem_plan_memory(&k.in, &plan, &no));
     assert_int_equal(plan.total_bytes[IMPMEM_ACCOUNT_DEVICE], 35952 * MIB);
-    k.input.budget_bytes--;
-    FAILS(impmem_plan_memory(&k.input, &again, &no), IMPMEM_ERR_DOES_NOT_FIT);
+    k.in.budget_bytes--;
+    FAILS(impmem_plan_memory(&k.in, &again, &no), IMPMEM_ERR_DOES_NOT_FIT);
     assert_int_equal(no.over_bytes, 1);
     const impmem_lever *budget = find_lever(IMPMEM_LEVER_BUDGET);
     assert_non_null(budget);
     assert_int_equal(budget->to, 35952 * MIB);
     assert_int_equal(budget->frees_bytes, 1);
-    k.input.budget_bytes = UINT64_MAX;
-    OK(impmem_plan_memory(&k.input, &again, &no));
+    k.in.budget_bytes = UINT64_MAX;
+    OK(impmem_plan_memory(&k.in, &again, &no));
     assert_int_equal(again.total_bytes[IMPMEM_ACCOUNT_DEVICE], 35952 * MIB);
-    k.input.budget_bytes = 0;
-    FAILS(impmem_plan_memory(&k.input, &again, &no), IMPMEM_ERR_DOES_NOT_FIT);
+    k.in.budget_bytes = 0;
+    FAILS(impmem_plan_memory(&k.in, &again, &no), IMPMEM_ERR_DOES_NOT_FIT);
     assert_int_equal(no.over_bytes, 35952 * MIB);
     for (uint32_t i = 0; i < no.n_levers; i++) {
-        impmem_plan_input changed = k.input;
+        impmem_plan_input changed = k.in;
         paste(&changed, no.lever[i].flag);
         OK(impmem_plan_memory_only(&changed, &again, NULL));
     }
@@ -157,24 +125,24 @@ static void the_budget_decides_to_the_byte(void **state)
 static void only_one_of_plan_and_failure_is_written(void **state)
 {
     (void)state;
-    known k;
+    refused_case k;
     static impmem_plan plan_before;
     static impmem_plan_failure no_before;
-    known_case(&k);
+    refused_case_init(&k);
     fresh();
     plan_before = plan;
     no_before = no;
-    FAILS(impmem_plan_memory(&k.input, &plan, &no), IMPMEM_ERR_DOES_NOT_FIT);
+    FAILS(impmem_plan_memory(&k.in, &plan, &no), IMPMEM_ERR_DOES_NOT_FIT);
     assert_memory_equal(&plan, &plan_before, sizeof plan);
-    FAILS(impmem_plan_memory(&k.input, &plan, NULL), IMPMEM_ERR_DOES_NOT_FIT);
+    FAILS(impmem_plan_memory(&k.in, &plan, NULL), IMPMEM_ERR_DOES_NOT_FIT);
     assert_memory_equal(&plan, &plan_before, sizeof plan);
     fresh();
-    k.input.budget_bytes = 64 * IMPMEM_GIB;
-    OK(impmem_plan_memory(&k.input, &plan, &no));
+    k.in.budget_bytes = 64 * IMPMEM_GIB;
+    OK(impmem_plan_memory(&k.in, &plan, &no));
     assert_memory_equal(&no, &no_before, sizeof no);
     /* From _INIT, from zeros and with or without levers: the same bytes. */
     memset(&again, 0, sizeof again);
-    OK(impmem_plan_memory_only(&k.input, &again, NULL));
+    OK(impmem_plan_memory_only(&k.in, &again, NULL));
     assert_memory_equal(&plan, &again, sizeof plan);
 }
 
@@ -189,42 +157,42 @@ static impmem_status refuse(const void *context, const impmem_load *load, uint64
 static void what_cannot_be_planned_is_refused_with_its_field(void **state)
 {
     (void)state;
-    known k;
-    known_case(&k);
+    refused_case k;
+    refused_case_init(&k);
     fresh();
     FAILS(impmem_plan_memory(NULL, &plan, &no), IMPMEM_ERR_INVALID_ARGUMENT);
     assert_int_equal(no.why.status, IMPMEM_ERR_INVALID_ARGUMENT);
-    FAILS(impmem_plan_memory(&k.input, NULL, &no), IMPMEM_ERR_INVALID_ARGUMENT);
-    k.input.version = 2;
-    FAILS(impmem_plan_memory(&k.input, &plan, &no), IMPMEM_ERR_VERSION);
+    FAILS(impmem_plan_memory(&k.in, NULL, &no), IMPMEM_ERR_INVALID_ARGUMENT);
+    k.in.version = 2;
+    FAILS(impmem_plan_memory(&k.in, &plan, &no), IMPMEM_ERR_VERSION);
     assert_int_equal(no.why.status, IMPMEM_ERR_VERSION);
-    known_case(&k);
-    k.input.model = NULL;
-    FAILS(impmem_plan_memory(&k.input, &plan, &no), IMPMEM_ERR_INVALID_ARGUMENT);
-    known_case(&k);
+    refused_case_init(&k);
+    k.in.model = NULL;
+    FAILS(impmem_plan_memory(&k.in, &plan, &no), IMPMEM_ERR_INVALID_ARGUMENT);
+    refused_case_init(&k);
     k.shape.weight_bytes = UINT64_MAX;
-    FAILS(impmem_plan_memory(&k.input, &plan, &no), IMPMEM_ERR_OVERFLOW);
+    FAILS(impmem_plan_memory(&k.in, &plan, &no), IMPMEM_ERR_OVERFLOW);
     assert_true(no.why.subject[0] != '\0');
-    known_case(&k);
-    k.input.context_bytes = k.input.library_reserve_bytes = UINT64_MAX / 2 + 1; /* the sum wraps to 0 */
-    FAILS(impmem_plan_memory(&k.input, &plan, &no), IMPMEM_ERR_OVERFLOW);
-    known_case(&k);
+    refused_case_init(&k);
+    k.in.context_bytes = k.in.library_reserve_bytes = UINT64_MAX / 2 + 1; /* the sum wraps to 0 */
+    FAILS(impmem_plan_memory(&k.in, &plan, &no), IMPMEM_ERR_OVERFLOW);
+    refused_case_init(&k);
     k.demand[1].size = refuse;
-    FAILS(impmem_plan_memory(&k.input, &plan, &no), IMPMEM_ERR_UNSUPPORTED);
-    assert_int_equal(no.why.line, 2001);
+    FAILS(impmem_plan_memory(&k.in, &plan, &no), IMPMEM_ERR_UNSUPPORTED);
+    assert_int_equal(no.why.line, 2002);
     const uint32_t blocks[] = {1, 8, 15, 17, 24, 272, UINT32_MAX};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
-        known_case(&k);
-        k.input.block_tokens = blocks[i];
-        FAILS(impmem_plan_memory(&k.input, &plan, &no), IMPMEM_ERR_BAD_VALUE);
+        refused_case_init(&k);
+        k.in.block_tokens = blocks[i];
+        FAILS(impmem_plan_memory(&k.in, &plan, &no), IMPMEM_ERR_BAD_VALUE);
         assert_non_null(strstr(no.why.subject, "block_tokens"));
     }
-    known_case(&k);
-    k.demand[2].id = 2000;
-    FAILS(impmem_plan_memory(&k.input, &plan, &no), IMPMEM_ERR_BAD_VALUE);
-    known_case(&k);
-    k.input.n_demands = IMPMEM_PLAN_MAX_DEMANDS + 1;
-    assert_true(impmem_plan_memory(&k.input, &plan, &no) != IMPMEM_OK);
+    refused_case_init(&k);
+    k.demand[2].id = 2001;
+    FAILS(impmem_plan_memory(&k.in, &plan, &no), IMPMEM_ERR_BAD_VALUE);
+    refused_case_init(&k);
+    k.in.n_demands = IMPMEM_PLAN_MAX_DEMANDS + 1;
+    assert_true(impmem_plan_memory(&k.in, &plan, &no) != IMPMEM_OK);
     const impmem_plan init = IMPMEM_PLAN_INIT;
     assert_memory_equal(&plan, &init, sizeof plan);
     assert_null(impmem_plan_find_line(&init, IMPMEM_LINE_WEIGHTS));

@@ -107,7 +107,7 @@ static impmem_status plan_random(planned *p, impmem_plan_features *features, uin
         uint32_t flags = 0;
         if (tier == IMPMEM_TIER_MODEL || tier == IMPMEM_TIER_ENGINE)
             flags = below(seed, 3) == 0 ? IMPMEM_LINE_TRANSIENT : below(seed, 3) == 0 ? IMPMEM_LINE_OPTIONAL : 0;
-        p->demand[i] = demand_of(3000 + i, tier, flags, next(seed) >> below(seed, 20), "demand");
+        p->demand[i] = demand(3000 + i, tier, flags, next(seed) >> below(seed, 20), "demand");
         if (below(seed, 2)) {
             p->demand[i].size = of_load;
             p->demand[i].context = &unit;
