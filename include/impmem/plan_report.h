@@ -5,7 +5,10 @@
 #ifndef IMPMEM_PLAN_REPORT_H
 #define IMPMEM_PLAN_REPORT_H
 
+#include "impmem/explain.h"
 #include "impmem/plan.h"
+#include "impmem/plan_ranks.h"
+#include "impmem/plan_search.h"
 #include "impmem/write.h"
 
 #ifdef __cplusplus
@@ -24,6 +27,18 @@ IMPMEM_NODISCARD impmem_status impmem_plan_failure_write(const impmem_plan_failu
 IMPMEM_NODISCARD impmem_status impmem_plan_write_json(const impmem_plan *plan, impmem_write_fn write, void *context);
 IMPMEM_NODISCARD impmem_status impmem_plan_failure_write_json(const impmem_plan_failure *failure, impmem_write_fn write,
                                                               void *context);
+
+/* Each line with its formula and, below, every operand: "rows x vocab x 4", "rows 8", "vocab 151936". `plan` was made from
+ * `input`. Also what impmem_plan_explain returns. */
+IMPMEM_NODISCARD impmem_status impmem_plan_write_explained(const impmem_plan_input *input, const impmem_plan *plan,
+                                                           impmem_write_fn write, void *context);
+/* Two plans line by line: a, b, and b - a in MiB, largest difference first; lines that don't differ are only counted. */
+IMPMEM_NODISCARD impmem_status impmem_plan_write_difference(const impmem_plan *a, const impmem_plan *b, impmem_write_fn write,
+                                                            void *context);
+/* One row a rank: layers, weights, KV, total, what is left and what is stranded, then the block count that all have. */
+IMPMEM_NODISCARD impmem_status impmem_plan_write_ranks(const impmem_plan *plans, const impmem_rank *ranks,
+                                                       const impmem_ranks_summary *summary, impmem_write_fn write,
+                                                       void *context);
 
 #ifdef __cplusplus
 }

@@ -404,6 +404,77 @@ static void two_changes_together_are_one_flag_line(void **state)
     no_line_ends_in_a_space();
 }
 
+static void explained_lines_show_formula_and_operands(void **state)
+{
+    (void)state;
+    make_rich();
+    rich.logit_rows = 8;
+    fit(&fitting.in);
+    impmem_text_buffer out = buffer();
+    assert_int_equal(impmem_plan_write_explained(&fitting.in, &plan, impmem_write_buffer, &out), IMPMEM_OK);
+    assert_has("logits: 4.6 MiB, 4861952 bytes\n    rows x vocab x 4\n        rows "); /* 8 x 151,936 x 4 */
+    for (uint32_t i = 0; i < plan.n_lines; i++) assert_has(plan.line[i].name);
+    no_line_ends_in_a_space();
+    assert_int_equal(impmem_plan_write_explained(NULL, &plan, impmem_write_buffer, &out), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_plan_write_explained(&fitting.in, NULL, impmem_write_buffer, &out),
+                     IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_plan_write_explained(&fitting.in, &plan, NULL, &out), IMPMEM_ERR_INVALID_ARGUMENT);
+    fitting.in.block_tokens = 24;
+    assert_int_equal(impmem_plan_write_explained(&fitting.in, &plan, impmem_write_buffer, &out), IMPMEM_ERR_BAD_VALUE);
+}
+
+static void a_difference_shows_the_largest_change_first(void **state)
+{
+    (void)state;
+    static impmem_plan first;
+    fit(&fitting.in);
+    first = plan;
+    fitting.in.budget_bytes = 32607 * MIB;
+    fitting.in.context_bytes += 10 * MIB;
+    fit(&fitting.in);
+    impmem_text_buffer out = buffer();
+    assert_int_equal(impmem_plan_write_difference(&first, &plan, impmem_write_buffer, &out), IMPMEM_OK);
+    /* 1826 blocks of 2.25 MiB before, 2048 after. */
+    assert_has("    KV cache                               4108.5       4608.0       +499.5\n");
+    assert_in_order("    KV cache ", "    device context ");
+    assert_has("+10.0");
+    assert_lacks("weights");
+    assert_in_order("device context", "total, device");
+    impmem_text_buffer back = buffer();
+    assert_int_equal(impmem_plan_write_difference(&plan, &first, impmem_write_buffer, &back), IMPMEM_OK);
+    assert_has("-499.5");
+    assert_int_equal(impmem_plan_write_difference(NULL, &plan, impmem_write_buffer, &out), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_plan_write_difference(&plan, NULL, impmem_write_buffer, &out), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_plan_write_difference(&plan, &plan, NULL, &out), IMPMEM_ERR_INVALID_ARGUMENT);
+}
+
+static void ranks_are_rows_with_what_is_stranded(void **state)
+{
+    (void)state;
+    static impmem_plan plans[2];
+    impmem_rank ranks[2];
+    impmem_ranks_summary sum;
+    impmem_layout layout = IMPMEM_LAYOUT_INIT;
+    uint64_t budgets[] = {32607 * MIB, 16384 * MIB};
+    layout.pp = 2;
+    layout.budget_bytes = budgets;
+    rich = (impmem_plan_features)IMPMEM_PLAN_FEATURES_INIT;
+    rich.communication_bytes = 2000 * MIB;
+    fitting.in.features = &rich;
+    fitting.in.max_batch = 64;
+    assert_int_equal(impmem_plan_ranks(&fitting.in, &layout, plans, ranks, 2, &sum, NULL), IMPMEM_OK);
+    impmem_text_buffer out = buffer();
+    assert_int_equal(impmem_plan_write_ranks(plans, ranks, &sum, impmem_write_buffer, &out), IMPMEM_OK);
+    assert_has("  0      0      0 to 17            2038.0");
+    assert_has("  1      1      18 to 35           2038.0");
+    /* Rank 1: 16384 - 1680 - 3900 - 2000 - 397 - 64 - 2038 - 2158 = 4147 MiB, blocks of 1.125. */
+    assert_has("  3686 blocks on every rank; rank 1 has no room for more\n");
+    assert_int_equal(impmem_plan_write_ranks(NULL, ranks, &sum, impmem_write_buffer, &out), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_plan_write_ranks(plans, NULL, &sum, impmem_write_buffer, &out), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_plan_write_ranks(plans, ranks, NULL, impmem_write_buffer, &out), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_plan_write_ranks(plans, ranks, &sum, NULL, &out), IMPMEM_ERR_INVALID_ARGUMENT);
+}
+
 static void what_conflicts_is_named_with_the_gap(void **state)
 {
     (void)state;
@@ -501,6 +572,9 @@ int main(void)
         cmocka_unit_test_setup(pools_beside_kv_and_reserved_blocks_are_told, start),
         cmocka_unit_test_setup(two_changes_together_are_one_flag_line, start),
         cmocka_unit_test_setup(what_conflicts_is_named_with_the_gap, start),
+        cmocka_unit_test_setup(explained_lines_show_formula_and_operands, start),
+        cmocka_unit_test_setup(a_difference_shows_the_largest_change_first, start),
+        cmocka_unit_test_setup(ranks_are_rows_with_what_is_stranded, start),
         cmocka_unit_test_setup(a_write_that_fails_is_handed_on_wherever_it_happens, start),
         cmocka_unit_test_setup(missing_arguments_and_failures_that_are_none_are_refused, start),
     };
