@@ -33,9 +33,9 @@ extern "C" {
 typedef struct impmem_engine impmem_engine;
 
 typedef struct impmem_engine_backends {
-    impmem_backend *fixed;   /* every tier that does not grow; required */
-    impmem_backend *grow;    /* KV pools when the plan lets them grow; NULL = fixed, whole pools at open */
-    impmem_backend *pinned;  /* required when the plan has pinned lines */
+    impmem_backend *fixed;  /* every tier that does not grow; required */
+    impmem_backend *grow;   /* KV pools when the plan lets them grow; NULL = fixed, whole pools at open */
+    impmem_backend *pinned; /* required when the plan has pinned lines */
 } impmem_engine_backends;
 
 /* Copies the plan. In plan order: charges, T2, T1, transient arena, scratch, KV pools, pinned. When the plan has transient
@@ -43,7 +43,8 @@ typedef struct impmem_engine_backends {
  * nothing behind. INVALID_ARGUMENT (a backend of another ledger, a granule that is no divisor of the plan's, no pinned
  * backend), PHASE_ORDER (ledger not Loading), and what backends return. */
 IMPMEM_NODISCARD impmem_status impmem_engine_open(impmem_ledger *ledger, const impmem_plan *plan,
-                                                  const impmem_engine_backends *backends, impmem_engine **out, impmem_error *why);
+                                                  const impmem_engine_backends *backends, impmem_engine **out,
+                                                  impmem_error *why);
 /* Loading -> Planning. Releases the transient arena (its spans go stale), opens KV if it waited. On failure the engine is still
  * Loading and whole, except that the transient arena is gone; CAPTURING leaves that one too. */
 IMPMEM_NODISCARD impmem_status impmem_engine_end_loading(impmem_engine *engine, impmem_error *why);
@@ -68,21 +69,25 @@ IMPMEM_NODISCARD impmem_status impmem_engine_take_transient(impmem_engine *engin
  *   NEVER_FITS  can never be served by this engine: refuse the request for good
  *   CAPACITY    does not fit now: queue it
  *   STATE       draining, or KV is not open yet; UNSUPPORTED: the plan has no KV */
-IMPMEM_NODISCARD impmem_status impmem_engine_admit(impmem_engine *engine, const impmem_kv_request *request, impmem_sequence *out,
-                                                   impmem_kv_admission *admission, impmem_error *why);
+IMPMEM_NODISCARD impmem_status impmem_engine_admit(impmem_engine *engine, const impmem_kv_request *request,
+                                                   impmem_sequence *out, impmem_kv_admission *admission, impmem_error *why);
 /* Done, cancelled, failed: one path, exactly once. Zeroes *sequence; none is IMPMEM_OK; STALE changes nothing. */
 IMPMEM_NODISCARD impmem_status impmem_engine_release(impmem_engine *engine, impmem_sequence *sequence);
 /* From here on admission answers STATE; running sequences go on. `resume` undoes it. */
 IMPMEM_NODISCARD impmem_status impmem_engine_drain(impmem_engine *engine);
 IMPMEM_NODISCARD impmem_status impmem_engine_resume(impmem_engine *engine);
-bool impmem_engine_is_idle(const impmem_engine *engine); /* no sequence lives and no scratch mark is open */
+bool impmem_engine_is_idle(const impmem_engine *engine);  /* no sequence lives and no scratch mark is open */
 impmem_kv *impmem_engine_kv(const impmem_engine *engine); /* NULL: no KV, or not open yet */
 
 impmem_ledger *impmem_engine_ledger(const impmem_engine *engine);
 const impmem_plan *impmem_engine_plan(const impmem_engine *engine);
-impmem_scratch *impmem_engine_scratch(impmem_engine *engine);                         /* NULL: the plan has none */
+impmem_scratch *impmem_engine_scratch(impmem_engine *engine); /* NULL: the plan has none */
 /* To look at: the KV manager owns what is in it. NULL: no such group, or not open yet. */
 const impmem_block_pool *impmem_engine_kv_pool(const impmem_engine *engine, uint32_t group);
+/* Slots of state by the plan's state_pool index, for their owner to take and drop; the memory beside KV blocks by kv_side index,
+ * addressed by the blocks' ids. NULL: no such pool, or not open yet. */
+impmem_block_pool *impmem_engine_state_pool(const impmem_engine *engine, uint32_t index);
+impmem_region *impmem_engine_kv_side(const impmem_engine *engine, uint32_t index);
 impmem_pinned impmem_engine_pinned(const impmem_engine *engine, impmem_line_id line); /* none handle: no such line */
 
 #ifdef __cplusplus

@@ -231,8 +231,13 @@ static void drop_many_names_the_first_bad_one_and_drops_none(void **state)
         assert_int_equal(impmem_block_count(pool, good[0]), 2);
         OK(impmem_block_pool_check(pool, NULL));
     }
-    impmem_block_ref list[5] = {none, good[0], shared, good[2], good[1]};
+    impmem_block_ref list[5];
     uint32_t bad = 99;
+    list[0] = none;
+    list[1] = good[0];
+    list[2] = shared;
+    list[3] = good[2];
+    list[4] = good[1];
     OK(impmem_block_drop_many(pool, list, 5, &bad));
     for (unsigned i = 0; i < 5; i++) assert_true(impmem_block_ref_is_none(list[i]));
     OK(impmem_block_drop(other, &foreign));

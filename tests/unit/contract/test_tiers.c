@@ -202,8 +202,11 @@ static void handles_of_another_ledger_are_never_taken_for_ones_own(void **state)
     }
     for (unsigned i = 0; i < 2; i++) {
         const impmem_ledger *other = w[1 - i].ledger;
-        const impmem_stable_span spans[] = {impmem_stable(taken[i]), impmem_stable(pushed[i]), impmem_stable(block[i]),
-                                            impmem_stable(view[i])};
+        impmem_stable_span spans[4];
+        spans[0] = impmem_stable(taken[i]);
+        spans[1] = impmem_stable(pushed[i]);
+        spans[2] = impmem_stable(block[i]);
+        spans[3] = impmem_stable(view[i]);
         for (unsigned s = 0; s < 4; s++) {
             OK(impmem_span_check(w[i].ledger, spans[s]));
             FAILS(impmem_span_check(other, spans[s]), IMPMEM_ERR_FORGED);
