@@ -196,6 +196,14 @@ static impmem_status check_idle(const impmem_engine *engine, impmem_error *why)
             return impmem__error_set(why, IMPMEM_ERR_LIVE_HOLDERS, "KV", "%llu sequences are still admitted",
                                      (unsigned long long)stats.sequences);
     }
+    for (uint32_t i = 0; i < engine->plan.n_state_pools; i++) {
+        impmem_block_pool_stats stats;
+        if (!engine->state_pool[i]) continue;
+        impmem_block_pool_query(engine->state_pool[i], &stats);
+        if (stats.live_blocks)
+            return impmem__error_set(why, IMPMEM_ERR_LIVE_HOLDERS, "state", "%llu slots of state pool %u are still held",
+                                     (unsigned long long)stats.live_blocks, i);
+    }
     if (engine->scratch) {
         impmem_scratch_stats stats;
         impmem_scratch_query(engine->scratch, &stats);
@@ -262,6 +270,16 @@ impmem_scratch *impmem_engine_scratch(impmem_engine *engine)
 const impmem_block_pool *impmem_engine_kv_pool(const impmem_engine *engine, uint32_t group)
 {
     return engine && group < engine->plan.n_kv_groups ? engine->pool[group] : NULL;
+}
+
+impmem_block_pool *impmem_engine_state_pool(const impmem_engine *engine, uint32_t index)
+{
+    return engine && index < engine->plan.n_state_pools ? engine->state_pool[index] : NULL;
+}
+
+impmem_region *impmem_engine_kv_side(const impmem_engine *engine, uint32_t index)
+{
+    return engine && index < engine->plan.n_kv_sides ? engine->region[engine->plan.kv_side[index].region] : NULL;
 }
 
 impmem_pinned impmem_engine_pinned(const impmem_engine *engine, impmem_line_id line)
