@@ -50,12 +50,8 @@ static const struct {
     [IMPMEM__F_MLA_V_DIM] = {".attention.value_length_mla", {"v_head_dim"}},
     [IMPMEM__F_SHARED_KV_LAYERS] = {".attention.shared_kv_layers", {"num_kv_shared_layers"}},
     [IMPMEM__F_NEXTN] = {".nextn_predict_layers", {"num_nextn_predict_layers", "mtp_num_hidden_layers"}},
-    [IMPMEM__F_CONV_KERNEL] = {".ssm.conv_kernel",
-                               {"conv_kernel", "mamba_d_conv", "linear_conv_kernel_dim", "conv_L_cache"}},
     [IMPMEM__F_INNER] = {".ssm.inner_size", {"mamba_d_ssm"}},
-    [IMPMEM__F_STATE] = {".ssm.state_size", {"state_size", "mamba_d_state", "ssm_state_size"}},
     [IMPMEM__F_GROUPS] = {".ssm.group_count", {"n_groups", "mamba_n_groups"}},
-    [IMPMEM__F_EXPAND] = {NULL, {"expand", "mamba_expand"}},
     [IMPMEM__F_RANK] = {".ssm.time_step_rank", {"time_step_rank", "mamba_dt_rank"}},
     [IMPMEM__F_STATE_HEADS] = {".ssm.time_step_rank", {"mamba_num_heads", "mamba_n_heads"}},
     [IMPMEM__F_STATE_HEAD_DIM] = {NULL, {"mamba_head_dim", "mamba_d_head"}},
@@ -217,7 +213,9 @@ impmem_status impmem__key_u32(impmem__reading *reading, const char *name, uint32
     reading->keys.find(reading->keys.self, name, &value);
     if (found) *found = value.kind != IMPMEM__ABSENT;
     if (value.kind == IMPMEM__ABSENT) return IMPMEM_OK;
-    return check_int(reading, name, "", &value, min, max, out);
+    char full[128];
+    full_name(reading, name, full, sizeof full);
+    return check_int(reading, full, "", &value, min, max, out);
 }
 
 /* Which of the keys of a plain transformer an unknown architecture lacks: what to tell its maintainer. */

@@ -223,7 +223,7 @@ static void experts(walk *w)
     if (has(w, IMPMEM__A_ROUTER_BIAS)) vectors(w, 1, f->experts);
     feed_forward(w, IMPMEM__PART_EXPERT, f->expert_ff, f->experts);
     if (f->shared_ff) feed_forward(w, IMPMEM__PART_MLP, f->shared_ff, 1);
-    if (has(w, IMPMEM__A_SHARED_GATE)) vectors(w, 1, f->hidden);
+    if (has(w, IMPMEM__A_SHARED_GATE)) matrices(w, IMPMEM__PART_ROUTER, 1, f->hidden, 1);
 }
 
 /* Embeddings of every layer's own, as the Gemma 3n family has them. */

@@ -188,6 +188,23 @@ static impmem_status read_listed(impmem__reading *reading)
 
 /* ---- how large ---- */
 
+static impmem_status required(impmem__reading *reading, const char *name, uint32_t *out)
+{
+    bool found = false;
+    impmem_status st = impmem__key_u32(reading, name, 1, MOST_HEADS, out, &found);
+    if (st || found) return st;
+    return impmem__refuse(&reading->diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET,
+                          "key '%s%s': found nothing, expected it for architecture '%s'",
+                          reading->keys.gguf ? reading->keys.prefix : "", name, reading->model->shape.architecture);
+}
+
+/* What a figure is called: models of Mamba layers alone, models of one part a layer and the others differ. */
+static const char *called(const impmem__reading *reading, const char *alone, const char *parts, const char *others)
+{
+    if (reading->arch->mix == IMPMEM__MIX_ALL) return alone;
+    return reading->arch->mix == IMPMEM__MIX_PATTERN ? parts : others;
+}
+
 /* conv_channels = inner + 2 x groups x columns of the state. */
 static impmem_status fill_state(impmem__reading *reading, uint32_t groups, uint32_t columns)
 {
@@ -249,7 +266,7 @@ static impmem_status read_inner(impmem__reading *reading)
     if (!found && facts->state_heads > 0 && facts->state_head_dim > 0)
         return product(reading, "heads x head dimension", facts->state_heads, facts->state_head_dim, &facts->inner);
     uint32_t expand = 0;
-    if (!found) st = impmem__field_required(reading, IMPMEM__F_EXPAND, 1, MOST_HEADS, &expand);
+    if (!found) st = required(reading, called(reading, "expand", "expand", "mamba_expand"), &expand);
     if (!st && !found) st = product(reading, "hidden size x expansion", facts->hidden, expand, &facts->inner);
     return st;
 }
@@ -268,9 +285,11 @@ static impmem_status read_mamba(impmem__reading *reading)
 {
     impmem__facts *facts = &reading->facts;
     const bool second = is(reading, IMPMEM_RECURRENT_MAMBA2);
+    const char *state = reading->keys.gguf ? ".ssm.state_size"
+                                           : called(reading, "state_size", "ssm_state_size", "mamba_d_state");
     bool found = false;
     char name[128];
-    impmem_status st = impmem__field_required(reading, IMPMEM__F_STATE, 1, MOST_HEADS, &facts->state);
+    impmem_status st = required(reading, state, &facts->state);
     if (!st && second) st = read_state_heads(reading);
     if (!st) st = read_inner(reading);
     if (!st) st = check_state_heads(reading);
@@ -290,24 +309,14 @@ static impmem_status read_mamba(impmem__reading *reading)
     return st ? st : fill_state(reading, facts->groups, facts->state);
 }
 
-static impmem_status required(impmem__reading *reading, const char *name, uint32_t *out)
-{
-    bool found = false;
-    impmem_status st = impmem__key_u32(reading, name, 1, MOST_HEADS, out, &found);
-    if (st || found) return st;
-    return impmem__refuse(&reading->diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET,
-                          "key '%s%s': found nothing, expected it for architecture '%s'",
-                          reading->keys.gguf ? reading->keys.prefix : "", name, reading->model->shape.architecture);
-}
-
 /* Gated delta net: value heads of a matrix each, key dimension x value dimension, and convolved queries, keys, values. */
 static impmem_status read_delta_net(impmem__reading *reading)
 {
     impmem__facts *facts = &reading->facts;
     if (reading->keys.gguf) {
         impmem_status st = impmem__field_required(reading, IMPMEM__F_INNER, 1, MOST, &facts->inner);
-        if (!st) st = impmem__field_required(reading, IMPMEM__F_STATE, 1, MOST_HEADS, &facts->state);
-        if (!st) st = impmem__field_required(reading, IMPMEM__F_GROUPS, 1, MOST_HEADS, &facts->groups);
+        if (!st) st = required(reading, ".ssm.state_size", &facts->state);
+        if (!st) st = required(reading, ".ssm.group_count", &facts->groups);
         return st ? st : fill_state(reading, facts->groups, facts->state);
     }
     impmem_status st = required(reading, "linear_num_key_heads", &facts->groups);
@@ -327,15 +336,15 @@ static impmem_status read_delta_net(impmem__reading *reading)
 static impmem_status read_size(impmem__reading *reading)
 {
     impmem__facts *facts = &reading->facts;
-    if (is(reading, IMPMEM_RECURRENT_SHORT_CONV)) {
-        facts->conv_channels = facts->hidden;
-        if (!reading->keys.gguf)
-            return impmem__field_required(reading, IMPMEM__F_CONV_KERNEL, 1, MOST_HEADS, &facts->conv_kernel);
-        return required(reading, ".shortconv.l_cache", &facts->conv_kernel);
-    }
-    impmem_status st = impmem__field_required(reading, IMPMEM__F_CONV_KERNEL, 1, MOST_HEADS, &facts->conv_kernel);
-    if (st) return st;
-    return is(reading, IMPMEM_RECURRENT_DELTA_NET) ? read_delta_net(reading) : read_mamba(reading);
+    const bool conv = is(reading, IMPMEM_RECURRENT_SHORT_CONV), net = is(reading, IMPMEM_RECURRENT_DELTA_NET);
+    const char *kernel = reading->keys.gguf ? (conv ? ".shortconv.l_cache" : ".ssm.conv_kernel")
+                         : conv             ? "conv_L_cache"
+                         : net              ? "linear_conv_kernel_dim"
+                                            : called(reading, "conv_kernel", "conv_kernel", "mamba_d_conv");
+    impmem_status st = required(reading, kernel, &facts->conv_kernel);
+    if (conv) facts->conv_channels = facts->hidden;
+    if (st || conv) return st;
+    return net ? read_delta_net(reading) : read_mamba(reading);
 }
 
 impmem_status impmem__recurrent_read(impmem__reading *reading)

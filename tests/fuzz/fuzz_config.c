@@ -45,6 +45,31 @@ size_t fuzz_seed(size_t index, uint8_t *to, size_t room)
         "\"num_hidden_layers\":4,\"vocab_size\":99,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
         "\"attention_chunk_size\":16,\"no_rope_layers\":[1,1,1,0],\"num_local_experts\":4,\"num_experts_per_tok\":1,"
         "\"interleave_moe_layer_step\":2,\"quantization\":{\"bits\":4,\"group_size\":64}}",
+        "{\"model_type\":\"qwen3_5\",\"text_config\":{\"model_type\":\"qwen3_5_text\",\"hidden_size\":64,\"intermediate_"
+        "size\":128,"
+        "\"num_hidden_layers\":4,\"vocab_size\":99,\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":16,"
+        "\"linear_num_key_heads\":2,\"linear_num_value_heads\":4,\"linear_key_head_dim\":8,\"linear_value_head_dim\":8,"
+        "\"linear_conv_kernel_dim\":4,\"mtp_num_hidden_layers\":1,\"full_attention_interval\":2},\"vision_config\":{"
+        "\"depth\":2,\"hidden_size\":32,\"num_heads\":4,\"num_position_embeddings\":16,\"patch_size\":4,"
+        "\"spatial_merge_size\":2,\"deepstack_visual_indexes\":[0]},\"quantization_config\":{\"config_groups\":{\"a\":{"
+        "\"weights\":{\"num_bits\":8,\"type\":\"float\"},\"targets\":[\"x.mlp.y\",\"lm_head\"]}}}}",
+        "{\"model_type\":\"nemotron_h\",\"hidden_size\":64,\"intermediate_size\":128,\"num_hidden_layers\":4,\"vocab_"
+        "size\":99,"
+        "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"hybrid_override_pattern\":\"M-*E\",\"mamba_num_heads\":4,"
+        "\"mamba_head_dim\":8,\"ssm_state_size\":16,\"n_groups\":2,\"conv_kernel\":4,\"expand\":2,\"n_routed_experts\":4,"
+        "\"num_experts_per_tok\":2,\"moe_intermediate_size\":32}",
+        "{\"model_type\":\"jamba\",\"hidden_size\":64,\"intermediate_size\":128,\"num_hidden_layers\":4,\"vocab_size\":99,"
+        "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"attn_layer_period\":2,\"attn_layer_offset\":1,"
+        "\"mamba_d_state\":16,\"mamba_d_conv\":4,\"mamba_expand\":2,\"mamba_dt_rank\":\"auto\",\"expert_layer_period\":2,"
+        "\"expert_layer_offset\":1,\"num_experts\":4,\"num_experts_per_tok\":2}",
+        "{\"model_type\":\"mllama\",\"text_config\":{\"model_type\":\"mllama_text_model\",\"hidden_size\":64,"
+        "\"intermediate_size\":128,\"num_hidden_layers\":4,\"vocab_size\":99,\"num_attention_heads\":4,"
+        "\"num_key_value_heads\":2,\"cross_attention_layers\":[1,3]},\"vision_config\":{\"hidden_size\":32,"
+        "\"num_hidden_layers\":2,\"num_global_layers\":1,\"attention_heads\":4,\"patch_size\":4,\"image_size\":16,"
+        "\"max_num_tiles\":4,\"supported_aspect_ratios\":[[1,1]],\"intermediate_layers_indices\":[1]}}",
+        "{\"model_type\":\"lfm2\",\"hidden_size\":64,\"block_ff_dim\":96,\"block_auto_adjust_ff_dim\":true,"
+        "\"block_ffn_dim_multiplier\":1.0,\"num_hidden_layers\":3,\"vocab_size\":99,\"num_attention_heads\":4,"
+        "\"num_key_value_heads\":2,\"conv_L_cache\":3,\"full_attn_idxs\":[1]}",
     };
     if (index >= sizeof seeds / sizeof *seeds) return 0;
     size_t n = strlen(seeds[index]);

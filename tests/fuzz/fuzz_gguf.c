@@ -16,6 +16,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         fuzz_require(impmem_shape_check(&model->shape, &why) == IMPMEM_OK, "a shape that was read passes its check",
                      why.message);
+    /* The same bytes as the projector of a model without a tower. */
+    memset(model, 0, sizeof *model);
+    model->shape.size = sizeof model->shape;
+    model->shape.version = 1;
+    st = impmem__gguf_read_projector_memory(data, size, model, &why);
+    if (st) fuzz_check_refusal(st, &why);
+    fuzz_require(st ? model->shape.vision_weight_bytes == 0 : model->shape.vision_weight_bytes < size,
+                 "a tower's bytes are inside the file", "");
     impmem_model_destroy(model);
     return 0;
 }
@@ -68,15 +76,16 @@ static void key_array(writer *w, const char *arch, const char *name, uint32_t ty
 
 size_t fuzz_seed(size_t index, uint8_t *to, size_t room)
 {
-    static const char *const archs[] = {"llama",  "gemma3",   "gemma3n", "gemma4", "deepseek2",
-                                        "llama4", "qwen3moe", "phi3",    "deci"};
+    static const char *const archs[] = {"llama",    "gemma3",     "gemma3n",   "gemma4",  "deepseek2", "llama4",
+                                        "qwen3moe", "phi3",       "deci",      "mamba2",  "jamba",     "qwen35moe",
+                                        "lfm2",     "nemotron_h", "falcon-h1", "glm-dsa", "mllama",    "clip"};
     if (index >= sizeof archs / sizeof *archs) return 0;
     const char *arch = archs[index];
     writer w = {to, 0, room};
     put(&w, "GGUF", 4);
     put_le(&w, 3, 4);
     put_le(&w, 2, 8);
-    put_le(&w, 17, 8);
+    put_le(&w, 32, 8);
     put_text(&w, "general.architecture");
     put_le(&w, 8, 4);
     put_text(&w, arch);
@@ -95,6 +104,21 @@ size_t fuzz_seed(size_t index, uint8_t *to, size_t room)
     key_u32(&w, arch, ".expert_count", 4);
     key_u32(&w, arch, ".expert_used_count", 2);
     key_u32(&w, arch, ".context_length", 2048);
+    key_u32(&w, arch, ".full_attention_interval", 2);
+    key_u32(&w, arch, ".ssm.conv_kernel", 4);
+    key_u32(&w, arch, ".ssm.inner_size", 128);
+    key_u32(&w, arch, ".ssm.state_size", 16);
+    key_u32(&w, arch, ".ssm.group_count", 2);
+    key_u32(&w, arch, ".ssm.time_step_rank", 8);
+    key_u32(&w, arch, ".shortconv.l_cache", 3);
+    key_u32(&w, arch, ".attention.indexer.key_length", 16);
+    key_array(&w, arch, ".attention.cross_attention_layers", 4, 4, 2);
+    key_u32(&w, arch, ".vision.image_size", 56);
+    key_u32(&w, arch, ".vision.patch_size", 14);
+    key_u32(&w, arch, ".vision.embedding_length", 32);
+    key_u32(&w, arch, ".vision.block_count", 2);
+    key_u32(&w, arch, ".vision.attention.head_count", 4);
+    key_u32(&w, arch, ".vision.spatial_merge_size", 2);
     put_text(&w, "tokenizer.ggml.tokens");
     put_le(&w, 9, 4);
     put_le(&w, 8, 4);

@@ -160,9 +160,11 @@ static void a_stated_size_that_the_geometry_meets_gives_its_parts(void **state)
              "{\"model_type\": \"qwen3\", \"hidden_size\": 64, \"intermediate_size\": 256, \"num_hidden_layers\": 1, "
              "\"vocab_size\": 1000, \"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"head_dim\": 16, "
              "\"torch_dtype\": \"bfloat16\", \"tie_word_embeddings\": true, \"num_nextn_predict_layers\": 1}");
-    uint64_t total = 2 * (1000 * 64 + 4 * 64 * 64 + 3 * 64 * 256 + 2 * 64 + 2 * 16 + 64);
+    const uint64_t layer = 4 * 64 * 64 + 3 * 64 * 256 + 2 * 64 + 2 * 16, draft = layer + 2 * 64 * 64 + 3 * 64;
+    uint64_t total = 2 * (1000 * 64 + layer + 64 + draft);
     char text[160];
-    (void)snprintf(text, sizeof text, "{\"metadata\": {\"total_size\": %u}, \"weight_map\": {}}", (unsigned)total);
+    (void)snprintf(text, sizeof text, "{\"metadata\": {\"total_size\": %u}, \"weight_map\": {\"mtp.fc.weight\": \"a\"}}",
+                   (unsigned)total);
     put_file(dir, "model.safetensors.index.json", text);
     impmem_model *model = read_path(dir);
     assert_int_equal(impmem_model_shape_of(model)->weight_source, IMPMEM_SOURCE_READ);
@@ -171,6 +173,56 @@ static void a_stated_size_that_the_geometry_meets_gives_its_parts(void **state)
     assert_int_equal(impmem_model_shape_of(model)->tied_embeddings, 1);
     assert_int_equal(impmem_model_shape_of(model)->draft_layers, 1);
     assert_false(has_note(model, "the geometry implies"));
+    impmem_model_destroy(model);
+    /* A block beyond the last layer is one too; without such a name there is none, whatever the config says. */
+    put_file(dir, "model.safetensors.index.json",
+             "{\"metadata\": {\"total_size\": 1000}, \"weight_map\": {\"model.layers.1.eh_proj.weight\": \"a\"}}");
+    model = read_path(dir);
+    assert_int_equal(impmem_model_shape_of(model)->draft_layers, 1);
+    impmem_model_destroy(model);
+    (void)snprintf(text, sizeof text, "{\"metadata\": {\"total_size\": %u}, \"weight_map\": {\"model.layers.0.a\": \"a\"}}",
+                   (unsigned)(total - 2 * draft));
+    put_file(dir, "model.safetensors.index.json", text);
+    model = read_path(dir);
+    assert_int_equal(impmem_model_shape_of(model)->draft_layers, 0);
+    assert_false(has_note(model, "the geometry implies"));
+    impmem_model_destroy(model);
+}
+
+/* Names and bytes in safetensors headers tell the tower apart. */
+static void a_tower_in_the_files_is_counted_by_its_own_tensors(void **state)
+{
+    (void)state;
+    const char *dir = fresh_dir("tower");
+    put_file(dir, "config.json",
+             "{\"model_type\": \"gemma3\", \"mm_tokens_per_image\": 4, \"text_config\": {\"model_type\": \"gemma3_text\", "
+             "\"hidden_size\": 64, \"intermediate_size\": 128, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+             "\"num_key_value_heads\": 2, \"sliding_window\": 8, \"vocab_size\": 100}, \"vision_config\": {\"model_type\": "
+             "\"siglip_vision_model\", \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, "
+             "\"intermediate_size\": 48, \"patch_size\": 4, \"image_size\": 16}, \"torch_dtype\": \"float32\"}");
+    bytes b = {NULL, 0, 0};
+    put_text(&b, "{\"vision_tower.a\": {\"dtype\": \"U8\", \"shape\": [40], \"data_offsets\": [0, 40]}, "
+                 "\"multi_modal_projector.b\": {\"dtype\": \"U8\", \"shape\": [2], \"data_offsets\": [40, 42]}, "
+                 "\"model.layers.0.c\": {\"dtype\": \"U8\", \"shape\": [8], \"data_offsets\": [42, 50]}}");
+    put_zeros(&b, 50);
+    char path[800];
+    (void)snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    write_file(path, b.at, b.n);
+    drop(&b);
+    impmem_model *model = read_path(dir);
+    assert_int_equal(impmem_model_shape_of(model)->weight_bytes, 50);
+    assert_int_equal(impmem_model_shape_of(model)->vision_weight_bytes, 42);
+    assert_int_equal(impmem_model_shape_of(model)->vision_apart, 0);
+    assert_int_equal(impmem_model_shape_of(model)->vision_tokens, 4);
+    impmem_model_destroy(model);
+    /* The text part alone: the files hold no tower. */
+    put_text(&b, "{\"model.layers.0.c\": {\"dtype\": \"U8\", \"shape\": [8], \"data_offsets\": [0, 8]}}");
+    put_zeros(&b, 8);
+    write_file(path, b.at, b.n);
+    drop(&b);
+    model = read_path(dir);
+    assert_int_equal(impmem_model_shape_of(model)->vision_weight_bytes, 0);
+    assert_true(has_note(model, "the files hold no tower"));
     impmem_model_destroy(model);
 }
 
@@ -321,6 +373,7 @@ int main(void)
         cmocka_unit_test(weights_beyond_64_bits_are_refused),
         cmocka_unit_test(an_index_states_the_size),
         cmocka_unit_test(a_stated_size_that_the_geometry_meets_gives_its_parts),
+        cmocka_unit_test(a_tower_in_the_files_is_counted_by_its_own_tensors),
         cmocka_unit_test(an_index_that_states_nonsense_is_refused),
         cmocka_unit_test(safetensors_headers_are_added_up),
         cmocka_unit_test(safetensors_headers_that_lie_are_refused),

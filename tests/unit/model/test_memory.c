@@ -94,6 +94,47 @@ static void a_gguf_set_survives_every_refused_allocation(void **state)
     sweep(scratch_path("m-00001-of-00002.gguf"));
 }
 
+static void a_projector_survives_every_refused_allocation(void **state)
+{
+    (void)state;
+    static const uint64_t row[] = {8};
+    gguf g;
+    plain_llama(&g, 2);
+    bytes b = finish(&g);
+    write_file(scratch_path("model.gguf"), b.at, b.n);
+    drop(&b);
+    memset(&g, 0, sizeof g);
+    key_text(&g, "general.architecture", "clip");
+    key_u32(&g, "clip.vision.image_size", 28);
+    key_u32(&g, "clip.vision.patch_size", 14);
+    key_u32(&g, "clip.vision.embedding_length", 32);
+    key_u32(&g, "clip.vision.block_count", 2);
+    key_u32(&g, "clip.vision.attention.head_count", 4);
+    tensor(&g, "v.post_ln.weight", 1, row, 0, 32);
+    b = finish(&g);
+    write_file(scratch_path("mmproj.gguf"), b.at, b.n);
+    drop(&b);
+    for (uint64_t k = 1;; k++) {
+        impmem_error why = IMPMEM_ERROR_INIT;
+        impmem_model *model = NULL;
+        countdown = 0;
+        assert_int_equal(impmem_model_read(scratch_path("model.gguf"), &model, &why), IMPMEM_OK);
+        const uint64_t held = live;
+        countdown = k;
+        impmem_status st = impmem_model_read_projector(scratch_path("mmproj.gguf"), model, &why);
+        const uint64_t rest = countdown;
+        countdown = 0;
+        assert_int_equal(live, held);
+        assert_int_equal(impmem_model_shape_of(model)->vision_weight_bytes, st ? 0 : 32);
+        impmem_model_destroy(model);
+        if (!st) {
+            assert_true(rest > 0 && k > 5);
+            break;
+        }
+        assert_int_equal(st, IMPMEM_ERR_OUT_OF_HOST_MEMORY);
+    }
+}
+
 static const char config[] =
     "{\"model_type\": \"qwen3\", \"hidden_size\": 64, \"intermediate_size\": 256, \"head_dim\": 16, "
     "\"num_hidden_layers\": 4, \"vocab_size\": 1000, \"num_attention_heads\": 4, "
@@ -167,6 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gguf_set_survives_every_refused_allocation),
+        cmocka_unit_test(a_projector_survives_every_refused_allocation),
         cmocka_unit_test(a_directory_survives_every_refused_allocation),
         cmocka_unit_test(a_directory_survives_a_json_parser_without_memory),
     };
