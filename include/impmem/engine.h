@@ -50,8 +50,9 @@ IMPMEM_NODISCARD impmem_status impmem_engine_open(impmem_ledger *ledger, const i
 IMPMEM_NODISCARD impmem_status impmem_engine_end_loading(impmem_engine *engine, impmem_error *why);
 /* -> Serving; ends loading first when still Loading. */
 IMPMEM_NODISCARD impmem_status impmem_engine_begin_serving(impmem_engine *engine, impmem_error *why);
-/* NULL is fine. LIVE_HOLDERS while sequences live or scratch marks are open, CAPTURING: nothing is closed. Cached blocks are
- * dropped. When a backend can't give something back, its status: call again, what is left is closed then. */
+/* NULL is fine. LIVE_HOLDERS while sequences live, scratch marks are open or slots of state are held or promised, CAPTURING:
+ * nothing is closed. Cached blocks are dropped. When a backend can't give something back, its status, and STALE once for a
+ * pinned line that somebody else closed: call again, what is left is closed then. */
 IMPMEM_NODISCARD impmem_status impmem_engine_close(impmem_engine **engine, impmem_error *why);
 
 IMPMEM_NODISCARD impmem_status impmem_engine_take_model(impmem_engine *engine, impmem_line_id line, uint64_t bytes,

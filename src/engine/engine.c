@@ -28,6 +28,18 @@ static impmem_status check_backend(const impmem_ledger *ledger, const impmem_pla
     return IMPMEM_OK;
 }
 
+/* A plan is plain data that anybody may have written. */
+static bool counts_fit(const impmem_plan *plan)
+{
+    if (plan->n_regions > IMPMEM_PLAN_MAX_REGIONS || plan->n_lines > IMPMEM_PLAN_MAX_LINES ||
+        plan->n_kv_groups > IMPMEM_PLAN_MAX_KV_GROUPS || plan->n_kv_sides > IMPMEM_PLAN_MAX_KV_SIDES ||
+        plan->n_state_pools > IMPMEM_PLAN_MAX_STATE_POOLS)
+        return false;
+    for (uint32_t i = 0; i < plan->n_kv_sides; i++)
+        if (plan->kv_side[i].region >= plan->n_regions) return false;
+    return true;
+}
+
 static impmem_status check_open(impmem_ledger *ledger, const impmem_plan *plan, const impmem_engine_backends *backends,
                                 impmem_engine **out, impmem_error *why)
 {
@@ -36,8 +48,7 @@ static impmem_status check_open(impmem_ledger *ledger, const impmem_plan *plan, 
                                  "ledger, plan, fixed backend or out is missing");
     if (plan->version > 1)
         return impmem__error_set(why, IMPMEM_ERR_VERSION, "plan", "plan version %u, this library knows 1", plan->version);
-    if (plan->n_regions > IMPMEM_PLAN_MAX_REGIONS || plan->n_lines > IMPMEM_PLAN_MAX_LINES ||
-        plan->n_kv_groups > IMPMEM_PLAN_MAX_KV_GROUPS)
+    if (!counts_fit(plan))
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "plan", "the plan's counts exceed its arrays");
     if (impmem_ledger_phase(ledger) != IMPMEM_PHASE_LOADING)
         return impmem__error_set(why, IMPMEM_ERR_PHASE_ORDER, "engine", "the ledger is %s, an engine opens while loading",
@@ -200,9 +211,10 @@ static impmem_status check_idle(const impmem_engine *engine, impmem_error *why)
         impmem_block_pool_stats stats;
         if (!engine->state_pool[i]) continue;
         impmem_block_pool_query(engine->state_pool[i], &stats);
-        if (stats.live_blocks)
-            return impmem__error_set(why, IMPMEM_ERR_LIVE_HOLDERS, "state", "%llu slots of state pool %u are still held",
-                                     (unsigned long long)stats.live_blocks, i);
+        if (stats.live_blocks || stats.reserved_blocks)
+            return impmem__error_set(why, IMPMEM_ERR_LIVE_HOLDERS, "state",
+                                     "%llu slots of state pool %u are still held, %llu promised",
+                                     (unsigned long long)stats.live_blocks, i, (unsigned long long)stats.reserved_blocks);
     }
     if (engine->scratch) {
         impmem_scratch_stats stats;

@@ -143,6 +143,8 @@ impmem_status impmem__engine_close_region(impmem_engine *engine, uint32_t index,
     if (engine->plan.region[index].account == IMPMEM_ACCOUNT_PINNED) {
         impmem_status st = impmem_pinned_close(&engine->pinned[index]);
         if (!st) return IMPMEM_OK;
+        /* It is gone, whoever closed it: the engine says so once and does not stay open over it for good. */
+        if (st == IMPMEM_ERR_STALE) engine->pinned[index] = (impmem_pinned)IMPMEM_PINNED_NONE;
         return impmem__error_set(why, st, "pinned", "pinned line %u: %s", engine->plan.region[index].line,
                                  st == IMPMEM_ERR_STALE ? "closed by somebody else" : impmem_status_message(st));
     }

@@ -313,6 +313,83 @@ static void live_staging_keeps_the_engine_loading_until_it_is_closed(void **stat
     house_clear(&h);
 }
 
+/* A slot of state that is held or only promised keeps the whole engine, not a part of it. */
+static void slots_of_state_keep_the_engine_whole(void **state)
+{
+    (void)state;
+    planned p;
+    house h;
+    impmem_error why;
+    planned_input(&p, 4);
+    p.shape.layer[0].recurrent = IMPMEM_RECURRENT_MAMBA;
+    p.shape.layer[0].conv_kernel = 4;
+    p.shape.layer[0].conv_channels = 512;
+    p.shape.layer[0].state_elements = 512 * 16;
+    planned_again(&p);
+    impmem_engine *engine = house_open(&h, &p.plan);
+    impmem_block_pool *pool = impmem_engine_state_pool(engine, 0);
+    assert_non_null(pool);
+    assert_null(impmem_engine_state_pool(engine, p.plan.n_state_pools));
+    assert_null(impmem_engine_state_pool(engine, UINT32_MAX));
+    const house_figures whole = house_look(&h);
+    impmem_block_ref slot;
+    OK(impmem_block_take(pool, IMPMEM_HOLDER_SEQUENCE, 1, &slot));
+    REFUSED(impmem_engine_close(&engine, &why), IMPMEM_ERR_LIVE_HOLDERS);
+    assert_non_null(impmem_engine_kv(engine));
+    OK(impmem_block_drop(pool, &slot));
+    OK(impmem_block_pool_reserve(pool, 1));
+    REFUSED(impmem_engine_close(&engine, &why), IMPMEM_ERR_LIVE_HOLDERS);
+    assert_non_null(impmem_engine_kv(engine));
+    assert_same_house(whole, house_look(&h));
+    OK(impmem_block_pool_unreserve(pool, 1));
+    house_close(&h, &engine);
+}
+
+/* The engine's buffer, closed by its user: said once, and no reason to stay open for good. */
+static void a_pinned_buffer_that_somebody_else_closed_is_told_once(void **state)
+{
+    (void)state;
+    planned p;
+    house h;
+    impmem_error why;
+    planned_make(&p, 4);
+    impmem_engine *engine = house_open(&h, &p.plan);
+    impmem_pinned buffer = impmem_engine_pinned(engine, DEMAND_PINNED);
+    OK(impmem_pinned_close(&buffer));
+    REFUSED(impmem_engine_close(&engine, &why), IMPMEM_ERR_STALE);
+    assert_non_null(engine);
+    house_close(&h, &engine);
+}
+
+/* A plan is plain data: its counts may be anything. */
+static void a_plan_with_absurd_counts_opens_nothing(void **state)
+{
+    (void)state;
+    planned p;
+    house h;
+    impmem_error why;
+    impmem_engine *engine = NULL;
+    planned_make(&p, 4);
+    house_build(&h, &p.plan);
+    const house_figures before = house_look(&h);
+    for (unsigned which = 0; which < 6; which++) {
+        impmem_plan plan = p.plan;
+        if (which == 0) plan.n_lines = IMPMEM_PLAN_MAX_LINES + 1;
+        if (which == 1) plan.n_regions = IMPMEM_PLAN_MAX_REGIONS + 1;
+        if (which == 2) plan.n_kv_groups = UINT32_MAX;
+        if (which == 3) plan.n_kv_sides = IMPMEM_PLAN_MAX_KV_SIDES + 1;
+        if (which == 4) plan.n_state_pools = UINT32_MAX;
+        if (which == 5) {
+            plan.n_kv_sides = 1;
+            plan.kv_side[0].region = IMPMEM_PLAN_MAX_REGIONS;
+        }
+        REFUSED(impmem_engine_open(h.ledger, &plan, &h.backends, &engine, &why), IMPMEM_ERR_INVALID_ARGUMENT);
+        assert_null(engine);
+        assert_same_house(before, house_look(&h));
+    }
+    house_clear(&h);
+}
+
 /* Two engines with the same plan and seed in one process: what fails, fills or closes in one leaves the other alone. */
 static void two_engines_share_nothing(void **state)
 {
@@ -385,6 +462,9 @@ int main(void)
         cmocka_unit_test(end_loading_while_capturing_changes_nothing),
         cmocka_unit_test(end_loading_that_fails_anywhere_can_be_tried_again),
         cmocka_unit_test(live_staging_keeps_the_engine_loading_until_it_is_closed),
+        cmocka_unit_test(slots_of_state_keep_the_engine_whole),
+        cmocka_unit_test(a_pinned_buffer_that_somebody_else_closed_is_told_once),
+        cmocka_unit_test(a_plan_with_absurd_counts_opens_nothing),
         cmocka_unit_test(two_engines_share_nothing),
         cmocka_unit_test(an_engine_opens_while_loading_only),
     };
