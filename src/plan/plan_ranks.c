@@ -13,18 +13,22 @@ typedef struct common {
 } common;
 
 /* A cache splits like the weights that it copies; elements in whole rows of 32. */
-static void split_caches(const impmem_model_shape *whole, const impmem__grid *g, uint32_t n_layers, impmem_plan_features *f)
+static impmem_status split_caches(const impmem_model_shape *whole, const impmem__grid *g, uint32_t n_layers,
+                                  impmem_plan_features *f, impmem_error *why)
 {
     for (uint32_t i = 0; i < IMPMEM_MAX_WEIGHT_CACHES; i++) {
         impmem_weight_cache *c = &f->weight_cache[i];
         uint64_t *const part[] = {&c->elements, &c->mandatory_elements, &c->scale_slab_bytes};
         for (size_t p = 0; p < sizeof part / sizeof part[0]; p++) {
+            if (*part[p] > INT64_MAX)
+                return impmem__error_set(why, IMPMEM_ERR_OVERFLOW, "weight_cache", "weight cache %u exceeds 63 bits", i);
             uint64_t value = *part[p] / whole->n_layers * n_layers +
                              *part[p] % whole->n_layers * n_layers / whole->n_layers;
             value = value / g->tp + (value % g->tp != 0);
             *part[p] = value + (32 - value % 32) % 32;
         }
     }
+    return IMPMEM_OK;
 }
 
 impmem_status impmem__rank_input_of(const impmem_plan_input *input, const impmem_layout *layout, uint32_t rank,
@@ -46,7 +50,8 @@ impmem_status impmem__rank_input_of(const impmem_plan_input *input, const impmem
                                  "collectives' buffers were measured to take",
                                  g.tp * g.pp);
     impmem__stage_layers(input->model, layout, &g, stage, &first, &n);
-    if (g.tp * g.pp > 1) split_caches(input->model, &g, n, f);
+    if (g.tp * g.pp > 1) st = split_caches(input->model, &g, n, f, why);
+    if (st) return st;
     if (!is_last) {
         f->draft_tokens = f->logit_rows = f->prompt_logprob_rows = 0;
         f->draft = NULL;
@@ -195,7 +200,9 @@ impmem_status impmem_plan_ranks(const impmem_plan_input *input, const impmem_lay
         if (st) break;
         describe(input, layout, &g, i, &r, &ranks[i]);
         st = plan_rank(&r, &c, &plans[i], &ranks[i], &why);
-        summary.stranded_bytes += ranks[i].stranded_bytes;
+        if (st) break;
+        if (impmem_add(&summary.stranded_bytes, summary.stranded_bytes, ranks[i].stranded_bytes))
+            summary.stranded_bytes = UINT64_MAX;
     }
     if (st) return fail(failure, &why);
     *out_summary = summary;

@@ -42,6 +42,9 @@ impmem_status impmem__grid_of(const impmem_model_shape *shape, const impmem_layo
                                  layout->version, sizeof *layout);
     st = impmem_shape_check(shape, why);
     if (st) return st;
+    /* Shares are rounded up: half of the range is room enough for that. */
+    if (shape->weight_bytes > INT64_MAX || shape->vision_weight_bytes > INT64_MAX)
+        return impmem__error_set(why, IMPMEM_ERR_OVERFLOW, "weight_bytes", "the weights' shares exceed 63 bits");
     impmem__grid g = {layout->tp ? layout->tp : 1, layout->pp ? layout->pp : 1, layout->ep ? layout->ep : 1};
     if ((uint64_t)g.tp * g.pp > IMPMEM_MAX_RANKS) return bad(why, "tp x pp", (uint64_t)g.tp * g.pp, "at most 64 ranks");
     if (g.tp % g.ep) return bad(why, "ep", g.ep, "a divisor of tp");

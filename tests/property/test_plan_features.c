@@ -397,6 +397,69 @@ static void every_line_of_every_plan_is_explained(void **state)
     }
 }
 
+/* Whatever the numbers, the answer is a plan or a typed error, and nothing wraps. */
+static void enormous_features_are_errors_not_wraps(void **state)
+{
+    (void)state;
+    static impmem_plan plans[8];
+    static impmem_rank ranks[8];
+    uint32_t planned = 0, refused = 0;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        ROUND(r, round);
+        impmem_plan_features *f = &w.features;
+        const uint64_t huge = UINT64_MAX >> below(&r, 30);
+        const uint32_t large = UINT32_MAX >> below(&r, 20);
+        switch (below(&r, 22)) {
+        case 0: f->headroom_bytes = huge; break;
+        case 1: f->communication_bytes = huge; break;
+        case 2: f->snapshot_budget_bytes = huge; break;
+        case 3: f->gemm_workspace_bytes = huge; break;
+        case 4: f->graph_exec_bytes = huge, f->graph_bytes = w.graphs, f->n_graphs = 3; break;
+        case 5: f->lora_slot_bytes = huge, f->lora_slots = large; break;
+        case 6: f->lora_slots = f->lora_rank = large; break;
+        case 7: f->logit_rows = w.shape.vocab = large; break;
+        case 8: f->prompt_logprob_rows = w.shape.vocab = large; break;
+        case 9: f->null_blocks = f->spare_blocks = f->fenced_blocks = large; break;
+        case 10: f->residual_tokens = large; break;
+        case 11: f->state_spare_slots = large; break;
+        case 12: f->draft_tokens = large; break;
+        case 13: f->draft_tokens = 1, f->rollback_copies = large; break;
+        case 14: f->vision_images = w.shape.vision_image_size = large; break;
+        case 15: f->vision_images = 1, f->vision_patches = f->vision_patch_elements = large; break;
+        case 16: f->weight_cache[2] = (impmem_weight_cache){IMPMEM_DTYPE_F16, 0, huge, huge / 2, huge}; break;
+        case 17: f->graph_slots = large; break;
+        case 18: w.shape.layer[0].state_elements = huge, w.shape.layer[0].recurrent = IMPMEM_RECURRENT_MAMBA; break;
+        case 19: w.shape.layer[1].index_dim = large; break;
+        case 20: w.shape.vision_apart = 1, w.shape.vision_weight_bytes = huge, f->vision_images = 1; break;
+        default: w.in.max_batch = w.in.max_seq_tokens = large; break;
+        }
+        w.shape.layer[0].conv_kernel = 4;
+        w.shape.layer[0].conv_channels = large;
+        w.in.budget_bytes = UINT64_MAX;
+        impmem_status st = run(&one);
+        if (st == IMPMEM_OK) {
+            uint64_t sum = 0;
+            for (uint32_t i = 0; i < one.n_lines; i++)
+                if (one.line[i].account == IMPMEM_ACCOUNT_DEVICE)
+                    assert_int_equal(impmem_add(&sum, sum, one.line[i].bytes), IMPMEM_OK);
+            assert_true(sum == one.total_bytes[IMPMEM_ACCOUNT_DEVICE]);
+            planned++;
+        } else {
+            assert_true(st == IMPMEM_ERR_OVERFLOW || st == IMPMEM_ERR_BAD_VALUE || st == IMPMEM_ERR_DOES_NOT_FIT);
+            assert_int_equal(failure.why.status, st);
+            refused++;
+        }
+        impmem_layout layout = IMPMEM_LAYOUT_INIT;
+        impmem_ranks_summary sum;
+        layout.tp = layout.pp = 2;
+        memset(plans, 0, sizeof plans);
+        st = impmem_plan_ranks(&w.in, &layout, plans, ranks, 8, &sum, NULL);
+        assert_true(st == IMPMEM_OK || st == IMPMEM_ERR_OVERFLOW || st == IMPMEM_ERR_BAD_VALUE ||
+                    st == IMPMEM_ERR_DOES_NOT_FIT);
+    }
+    assert_true(planned > 100 && refused > 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,6 +470,7 @@ int main(void)
         cmocka_unit_test(every_lever_works_when_applied),
         cmocka_unit_test(ranks_have_one_block_count_within_their_budgets),
         cmocka_unit_test(every_line_of_every_plan_is_explained),
+        cmocka_unit_test(enormous_features_are_errors_not_wraps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
