@@ -3,20 +3,24 @@
 #include <stdio.h>
 
 #include "bench.h"
+#include "bench_device.h"
 #include "command.h"
 #include "core/json.h"
 #include "flags.h"
+#include "impmem/cuda.h"
 #include "impmem/version.h"
 
-enum { KEY_JSON = 0x200, KEY_QUICK };
+enum { KEY_JSON = 0x200, KEY_QUICK, KEY_DEVICE };
 
 typedef struct bench_flags {
     bool json;
     bool quick;
+    int device; /* -1: this machine */
 } bench_flags;
 
 static const struct argp_option options[] = {
     {"quick", KEY_QUICK, 0, 0, "small tables only: seconds instead of a minute", 1},
+    {"device", KEY_DEVICE, "N", 0, "on this device instead, beside the driver's own allocators", 1},
     {"json", KEY_JSON, 0, 0, "one JSON object on standard output", 1},
     FLAGS_HELP_OPTION,
     {0, 0, 0, 0, 0, 0},
@@ -34,6 +38,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     switch (key) {
     case KEY_JSON: flags->json = true; return 0;
     case KEY_QUICK: flags->quick = true; return 0;
+    case KEY_DEVICE: flags->device = (int)flags_integer32("--device", argument, 0, 1023); return 0;
     case ARGP_KEY_ARG: command_bad_usage("%s: bench takes no argument", argument);
     default: return flags_common(key, state);
     }
@@ -85,27 +90,30 @@ static void json_row(void *context, const bench_row *row)
     impmem__json_object_end(json);
 }
 
-static void run_all(const bench_run *run)
+/* COMMAND_DONE, or what to leave with. */
+static int run_all(const bench_run *run, int device)
 {
+    if (device >= 0) return bench_device(run, device);
     bench_peers(run);
     bench_tiers(run);
     bench_blocks(run);
     bench_kv(run);
     bench_plans(run);
+    return COMMAND_DONE;
 }
 
-static int bench_text(const bench_settings *settings)
+static int bench_text(const bench_settings *settings, int device)
 {
     printer p;
     p.failed = false;
     bench_run run = {*settings, print_row, &p};
     printf("Timings vary; targets are aims, not a gate. Medians of at least %u samples.\n\n", settings->repetitions);
     printf("%-52s %11s  %23s  %-15s %s\n", "operation", "median ns", "p10..p90 ns", "target", "x floor");
-    run_all(&run);
-    return command_finish_output(p.failed ? COMMAND_NO : COMMAND_DONE);
+    int code = run_all(&run, device);
+    return command_finish_output(code ? code : p.failed ? COMMAND_NO : COMMAND_DONE);
 }
 
-static int bench_json(const bench_settings *settings)
+static int bench_json(const bench_settings *settings, int device)
 {
     printer p;
     p.failed = false;
@@ -117,7 +125,7 @@ static int bench_json(const bench_settings *settings)
     impmem__json_key(&p.json, "rows");
     impmem__json_array_begin(&p.json);
     bench_run run = {*settings, json_row, &p};
-    run_all(&run);
+    int code = run_all(&run, device);
     impmem__json_array_end(&p.json);
     impmem__json_object_end(&p.json);
     impmem_status st = impmem__json_finish(&p.json);
@@ -126,13 +134,22 @@ static int bench_json(const bench_settings *settings)
         command_complain("standard output: %s, the answer is incomplete", impmem_status_message(st));
         return COMMAND_FILE;
     }
-    return command_finish_output(p.failed ? COMMAND_NO : COMMAND_DONE);
+    return command_finish_output(code ? code : p.failed ? COMMAND_NO : COMMAND_DONE);
 }
 
 int command_bench(int argc, char **argv)
 {
-    bench_flags flags = {false, false};
+    bench_flags flags = {false, false, -1};
     flags_parse(&bench_argp, "impmem bench", argc, argv, 0, &flags);
     bench_settings settings = {flags.quick, flags.quick ? 31 : 101, 1000000};
-    return flags.json ? bench_json(&settings) : bench_text(&settings);
+    if (flags.device >= 0) {
+        /* Asked before anything is printed: a machine without a device gets one line and no empty answer. */
+        impmem_error why = IMPMEM_ERROR_INIT;
+        uint32_t devices = 0;
+        if (impmem_cuda_device_count(&devices, &why) || (uint32_t)flags.device >= devices) {
+            command_complain("--device %d: %s", flags.device, why.message[0] ? why.message : "no such device");
+            return COMMAND_DEVICE;
+        }
+    }
+    return flags.json ? bench_json(&settings, flags.device) : bench_text(&settings, flags.device);
 }

@@ -20,6 +20,9 @@ typedef struct command_verb {
 
 int command_plan(int argc, char **argv);
 int command_bench(int argc, char **argv);
+int command_probe(int argc, char **argv);
+int command_calibrate(int argc, char **argv);
+int command_report(int argc, char **argv);
 int command_cache_sim(int argc, char **argv);
 int command_simulate(int argc, char **argv);
 

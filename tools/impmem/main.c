@@ -11,6 +11,9 @@
 static const command_verb verbs[] = {
     {"plan", command_plan},
     {"bench", command_bench},
+    {"probe", command_probe},
+    {"calibrate", command_calibrate},
+    {"report", command_report},
     {"simulate", command_simulate},
     {"cache-sim", command_cache_sim},
 };
@@ -21,7 +24,10 @@ static const char doc[] =
     "Verbs:\n"
     "  plan       does a model fit a memory budget, and what to change if not\n"
     "  simulate   serve a request trace on a virtual clock with a planned model's memory\n"
-    "  bench      time the library's hot paths on this machine\n"
+    "  bench      time the library's hot paths on this machine or on a device\n"
+    "  probe      check on a device what growing a pool rests on, and its price\n"
+    "  calibrate  measure what a device takes that is not ours, as a device profile\n"
+    "  report     what is on a device now\n"
     "  cache-sim  hit rates of a prefix cache over a request trace\n"
     "\n"
     "'impmem VERB --help' tells a verb's flags.\n"
