@@ -1,4 +1,4 @@
-/* impmem/plan_report.h - plans and failures as text and JSON. Floor 5, src/report/plan_*.c. No heap; any thread.
+/* impmem/plan_report.h - plans and failures as text, JSON and pictures. Floor 5, src/report/plan_*.c. No heap; any thread.
  *
  *   impmem_plan_write(&plan, impmem_write_file, stdout);
  */
@@ -33,12 +33,20 @@ IMPMEM_NODISCARD impmem_status impmem_plan_failure_write_json(const impmem_plan_
 IMPMEM_NODISCARD impmem_status impmem_plan_write_explained(const impmem_plan_input *input, const impmem_plan *plan,
                                                            impmem_write_fn write, void *context);
 /* Two plans line by line: a, b, and b - a in MiB, largest difference first; lines that don't differ are only counted. */
-IMPMEM_NODISCARD impmem_status impmem_plan_write_difference(const impmem_plan *a, const impmem_plan *b, impmem_write_fn write,
-                                                            void *context);
+IMPMEM_NODISCARD impmem_status impmem_plan_write_difference(const impmem_plan *a, const impmem_plan *b,
+                                                            impmem_write_fn write, void *context);
 /* One row a rank: layers, weights, KV, total, what is left and what is stranded, then the block count that all have. */
 IMPMEM_NODISCARD impmem_status impmem_plan_write_ranks(const impmem_plan *plans, const impmem_rank *ranks,
                                                        const impmem_ranks_summary *summary, impmem_write_fn write,
                                                        void *context);
+
+/* The device as an SVG picture: every line to scale and by name, largest first, and what the budget leaves. A failure's budget is
+ * a mark across what was requested. `title` stands on top and may hold anything; NULL: none. */
+IMPMEM_NODISCARD impmem_status impmem_plan_write_svg(const impmem_plan *plan, const char *title, impmem_write_fn write,
+                                                     void *context);
+/* Returns the failure's own status when the writing succeeded. */
+IMPMEM_NODISCARD impmem_status impmem_plan_failure_write_svg(const impmem_plan_failure *failure, const char *title,
+                                                             impmem_write_fn write, void *context);
 
 #ifdef __cplusplus
 }

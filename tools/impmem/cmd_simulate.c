@@ -19,15 +19,6 @@ static int load_requests(const simulate_flags *flags, trace *out)
     command_bad_usage("--requests: the load could not be made: %s", impmem_status_message(st));
 }
 
-static int print_failure(const plan_prepared *prepared, const impmem_plan_failure *failure)
-{
-    impmem_status written = (prepared->question.flags->json ? plan_print_json : plan_print_text)(&prepared->question, NULL,
-                                                                                                 failure, NULL);
-    /* A writing that failed is told below. */
-    (void)written;
-    return command_finish_output(COMMAND_NO);
-}
-
 static int serve(const simulate_flags *flags, const impmem_plan *plan, const trace *load, simulate_result *result)
 {
     simulate_world world;
@@ -65,7 +56,7 @@ static int plan_and_serve(const simulate_flags *flags, const plan_prepared *prep
     impmem_plan plan = IMPMEM_PLAN_INIT;
     impmem_plan_failure failure = IMPMEM_PLAN_FAILURE_INIT;
     impmem_status st = impmem_plan_memory(&prepared->input, &plan, &failure);
-    if (st == IMPMEM_ERR_DOES_NOT_FIT) return print_failure(prepared, &failure);
+    if (st == IMPMEM_ERR_DOES_NOT_FIT) return plan_print_failure(prepared, &failure);
     if (st) return plan_refuse_input(prepared, &failure.why);
     if (plan.n_kv_groups == 0) {
         command_complain("%s: no layer has a KV cache, so there is nothing to serve from; expected a model with attention",

@@ -19,6 +19,7 @@ typedef struct command_verb {
 } command_verb;
 
 int command_plan(int argc, char **argv);
+int command_fit(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_probe(int argc, char **argv);
 int command_calibrate(int argc, char **argv);

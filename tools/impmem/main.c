@@ -10,6 +10,7 @@
 
 static const command_verb verbs[] = {
     {"plan", command_plan},
+    {"fit", command_fit},
     {"bench", command_bench},
     {"probe", command_probe},
     {"calibrate", command_calibrate},
@@ -23,6 +24,7 @@ static const char doc[] =
     "Plans and examines the device memory of an LLM inference engine.\v"
     "Verbs:\n"
     "  plan       does a model fit a memory budget, and what to change if not\n"
+    "  fit        the largest context, or the largest batch, that fits a budget\n"
     "  simulate   serve a request trace on a virtual clock with a planned model's memory\n"
     "  bench      time the library's hot paths on this machine or on a device\n"
     "  probe      check on a device what growing a pool rests on, and its price\n"

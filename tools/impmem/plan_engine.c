@@ -35,7 +35,17 @@ static void refuse_plan_flags(const plan_flags *flags)
                 {"--granule", flags->granule_bytes != 0},
                 {"--workspaces none", flags->no_workspaces},
                 {"--line", flags->n_lines != 0},
-                {"--open", flags->open}};
+                {"--open", flags->open},
+                {"--cards", flags->cards},
+                {"--explain", flags->explain},
+                {"--svg", flags->svg != NULL},
+                {"--against", flags->against != NULL},
+                {"--observed", flags->observed != NULL},
+                {"--tolerance", flags->has_tolerance}};
+    if (flags->given_features)
+        command_bad_usage(
+            "--engine: not with features or several devices of a plan; expected the engine's own arguments in "
+            "--engine-args");
     for (size_t i = 0; i < sizeof only / sizeof only[0]; i++)
         if (only[i].given)
             command_bad_usage("%s: not with --engine; expected the engine's own arguments in --engine-args", only[i].name);

@@ -40,8 +40,9 @@ static int collect_demands(const plan_flags *flags, const impmem_model_shape *sh
     return COMMAND_DONE;
 }
 
-static impmem_plan_input make_input(const plan_question *question, const impmem_demand *demands, uint32_t n_demands)
+static impmem_plan_input make_input(const plan_prepared *p, uint32_t n_demands)
 {
+    const plan_question *question = &p->question;
     const plan_flags *flags = question->flags;
     impmem_plan_input input = IMPMEM_PLAN_INPUT_INIT;
     input.model = impmem_model_shape_of(question->model);
@@ -54,15 +55,19 @@ static impmem_plan_input make_input(const plan_question *question, const impmem_
     input.kv_dtype_v = flags->kv_dtype_v;
     input.promised_kv_tokens = flags->promised_kv_tokens;
     input.prefix_cache_tokens = flags->prefix_cache_tokens;
-    input.demand = demands;
+    input.demand = p->demand;
     input.n_demands = n_demands;
+    input.n_must_fit = flags->feature.n_must_fit;
+    input.must_fit = flags->feature.n_must_fit ? flags->feature.must_fit : NULL;
+    input.typical = flags->feature.typical;
+    input.features = &p->features;
     impmem_plan_input_use_profile(&input, question->profile);
     if (flags->granule_bytes) input.granule_bytes = flags->granule_bytes;
     return input;
 }
 
 /* What can't be planned whatever the flags say. */
-static int check_model(const plan_flags *flags, const impmem_model *model)
+static int check_model(const plan_flags *flags, bool needs_context, const impmem_model *model)
 {
     const impmem_model_shape *shape = impmem_model_shape_of(model);
     impmem_error why = IMPMEM_ERROR_INIT;
@@ -75,9 +80,32 @@ static int check_model(const plan_flags *flags, const impmem_model *model)
         command_complain("%s: %s: %s", flags->model_path, why.subject, why.message);
         return COMMAND_FILE;
     }
-    if (!flags->max_seq_tokens && !shape->trained_context)
+    if (needs_context && !flags->max_seq_tokens && !shape->trained_context)
         command_bad_usage("plan: %s does not tell its trained context; expected --max-seq-len N", flags->model_path);
     return COMMAND_DONE;
+}
+
+/* The flag that a field of the planner's input comes from, so that the message names what was typed; NULL: no single one. */
+static const char *flag_of_field(const char *field)
+{
+    static const struct {
+        const char *field, *flag;
+    } known[] = {{"graphs", "--graphs"},
+                 {"weight_cache", "--weight-cache"},
+                 {"draft", "--draft"},
+                 {"must_fit", "--must-fit"},
+                 {"typical", "--typical"},
+                 {"communication_bytes", "--communication"},
+                 {"vision_images", "--images"},
+                 {"tp", "--tp"},
+                 {"ep", "--ep"},
+                 {"pp", "--pp"},
+                 {"stage_layers", "--pp"},
+                 {"tp x pp", "--tp x --pp"},
+                 {"expert_bytes", "--ep"}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].field, field) == 0) return known[i].flag;
+    return NULL;
 }
 
 /* The planner takes the input for nonsense. It is the model's fault when the smallest load of it is nonsense too. */
@@ -91,27 +119,34 @@ int plan_refuse_input(const plan_prepared *prepared, const impmem_error *why)
     impmem_plan_failure failure = IMPMEM_PLAN_FAILURE_INIT;
     impmem_status st = impmem_plan_memory_only(&smallest, &plan, &failure);
     if (st == IMPMEM_OK || st == IMPMEM_ERR_DOES_NOT_FIT) {
-        command_complain("plan: %s", why->message);
+        const char *flag = flag_of_field(why->subject);
+        command_complain("%s: %s", flag ? flag : "plan", why->message);
         return COMMAND_USAGE;
     }
     command_complain("%s: %s", prepared->question.flags->model_path, failure.why.message);
     return COMMAND_FILE;
 }
 
-static int prepare_input(plan_prepared *p)
+static int prepare_input(plan_prepared *p, bool needs_context)
 {
     const plan_flags *flags = p->question.flags;
-    int code = check_model(flags, p->model);
+    int code = check_model(flags, needs_context, p->model);
     uint32_t n_demands = 0;
+    if (!code) code = plan_features_prepare(flags, p);
     if (!code) code = collect_demands(flags, impmem_model_shape_of(p->model), p->demand, &n_demands);
-    if (!code) p->input = make_input(&p->question, p->demand, n_demands);
+    if (!code) p->input = make_input(p, n_demands);
     return code;
 }
 
 int plan_prepare(const plan_flags *flags, plan_prepared *out)
 {
+    return plan_prepare_load(flags, true, out);
+}
+
+int plan_prepare_load(const plan_flags *flags, bool needs_context, plan_prepared *out)
+{
     out->profile = *impmem_device_profile_at(0);
-    out->model = NULL;
+    out->model = out->draft = NULL;
     if (flags->profile_name) {
         int code = profile_load(flags->profile_name, &out->profile);
         if (code) return code;
@@ -122,7 +157,7 @@ int plan_prepare(const plan_flags *flags, plan_prepared *out)
         return COMMAND_FILE;
     }
     out->question = (plan_question){flags, out->model, &out->profile};
-    int code = prepare_input(out);
+    int code = prepare_input(out, needs_context);
     if (code) plan_prepared_close(out);
     return code;
 }
@@ -130,5 +165,6 @@ int plan_prepare(const plan_flags *flags, plan_prepared *out)
 void plan_prepared_close(plan_prepared *prepared)
 {
     impmem_model_destroy(prepared->model);
-    prepared->model = NULL;
+    impmem_model_destroy(prepared->draft);
+    prepared->model = prepared->draft = NULL;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "command.h"
 #include "core/json.h"
 #include "impmem/bytes.h"
 #include "impmem/plan_report.h"
@@ -34,7 +35,7 @@ static bool budget_above_device(const plan_question *question)
     return total > 0 && question->flags->budget_bytes > total;
 }
 
-static void print_head(const plan_question *question)
+void plan_print_head(const plan_question *question)
 {
     const impmem_model_shape *shape = impmem_model_shape_of(question->model);
     printf("model   ");
@@ -93,15 +94,24 @@ static void print_opening(const impmem_plan *plan, const plan_opening *opening)
 }
 
 impmem_status plan_print_text(const plan_question *question, const impmem_plan *plan, const impmem_plan_failure *failure,
-                              const plan_opening *opening)
+                              const plan_opening *opening, const impmem_plan_input *explained)
 {
-    print_head(question);
+    plan_print_head(question);
     if (failure) {
         /* The failure's own status comes back when the writing went well. */
         impmem_status st = impmem_plan_failure_write(failure, impmem_write_file, stdout);
-        return st == failure->why.status ? IMPMEM_OK : st;
+        if (st != failure->why.status) return st;
+        if (!explained) return IMPMEM_OK;
+        impmem_plan pictured;
+        plan_to_explain(failure, &pictured);
+        printf("\na(x) is x rounded up to 256, up(x) to the granule\n");
+        return impmem_plan_write_explained(explained, &pictured, impmem_write_file, stdout);
     }
     impmem_status st = impmem_plan_write(plan, impmem_write_file, stdout);
+    if (!st && explained) {
+        printf("\na(x) is x rounded up to 256, up(x) to the granule\n");
+        st = impmem_plan_write_explained(explained, plan, impmem_write_file, stdout);
+    }
     if (!st && opening) print_opening(plan, opening);
     return st;
 }
@@ -182,14 +192,20 @@ static impmem_status print_opening_json(const impmem_plan *plan, const plan_open
     return impmem__json_finish(&json);
 }
 
-/* One object out of parts that are written by their owners. */
-impmem_status plan_print_json(const plan_question *question, const impmem_plan *plan, const impmem_plan_failure *failure,
-                              const plan_opening *opening)
+impmem_status plan_print_head_json(const plan_question *question)
 {
-    printf("{\"fits\": %s,\n\"model\": ", failure ? "false" : "true");
+    printf("\"model\": ");
     impmem_status st = print_model_json(question);
     printf(",\n\"device\": ");
-    if (!st) st = print_device_json(question);
+    return st ? st : print_device_json(question);
+}
+
+/* One object out of parts that are written by their owners. */
+impmem_status plan_print_json(const plan_question *question, const impmem_plan *plan, const impmem_plan_failure *failure,
+                              const plan_opening *opening, const impmem_plan_input *explained)
+{
+    printf("{\"fits\": %s,\n", failure ? "false" : "true");
+    impmem_status st = plan_print_head_json(question);
     printf(",\n\"%s\": ", failure ? "failure" : "plan");
     if (!st && failure) {
         st = impmem_plan_failure_write_json(failure, impmem_write_file, stdout);
@@ -197,10 +213,27 @@ impmem_status plan_print_json(const plan_question *question, const impmem_plan *
     } else if (!st) {
         st = impmem_plan_write_json(plan, impmem_write_file, stdout);
     }
+    if (explained) {
+        impmem_plan pictured;
+        if (failure) plan_to_explain(failure, &pictured);
+        printf(",\n\"explanations\": ");
+        if (!st) st = plan_json_explained(explained, failure ? &pictured : plan);
+    }
     if (opening) {
         printf(",\n\"opening\": ");
         if (!st) st = print_opening_json(plan, opening);
     }
     printf("}\n");
     return st;
+}
+
+int plan_print_failure(const plan_prepared *prepared, const impmem_plan_failure *failure)
+{
+    const plan_question *question = &prepared->question;
+    const impmem_plan_input *explained = question->flags->explain ? &prepared->input : NULL;
+    impmem_status written = (question->flags->json ? plan_print_json : plan_print_text)(question, NULL, failure, NULL,
+                                                                                        explained);
+    if (!written) return command_finish_output(COMMAND_NO);
+    command_complain("standard output: %s, the answer is incomplete", impmem_status_message(written));
+    return COMMAND_FILE;
 }
