@@ -111,8 +111,8 @@ IMPMEM_NODISCARD impmem_status impmem_region_commit(impmem_region *region, uint6
                                                     impmem_error *why);
 /* Commit every granule that [offset, offset+length) touches (rounds OUT); what is committed already is skipped.
  *
- * Both: NOT_GROWABLE, INVALID_ARGUMENT and OVERFLOW (the range), CAPTURING, BUDGET_EXCEEDED (then nothing changed), and
- * what the backend returned. While Serving, growth on a line of the plan is counted in impmem_ledger_serving_commits; in
+ * Both: NOT_GROWABLE, INVALID_ARGUMENT and OVERFLOW (the range), CAPTURING, BUDGET_EXCEEDED (then nothing changed, unless
+ * another thread took the budget while islands were dropped to make room), and what the backend returned. While Serving, growth on a line of the plan is counted in impmem_ledger_serving_commits; in
  * a region without one it is an acquisition like any other, and SERVING under that policy. */
 IMPMEM_NODISCARD impmem_status impmem_region_commit_range(impmem_region *region, uint64_t offset, uint64_t length,
                                                           uint64_t *out_committed, impmem_error *why);
