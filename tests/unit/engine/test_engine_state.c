@@ -46,11 +46,11 @@ static void everything_planned_is_opened_to_the_byte(rich *r)
     assert_true(usage.committed_bytes <= r->p.plan.total_bytes[IMPMEM_ACCOUNT_DEVICE]);
     assert_int_equal(impmem_ledger_unplanned_bytes(h.ledger), 0);
     for (uint32_t i = 0; i < 3; i++) {
-        const impmem_state_pool *planned = &r->p.plan.state_pool[i];
+        const impmem_state_pool *slots = &r->p.plan.state_pool[i];
         impmem_block_pool_stats stats;
         impmem_block_pool_query(impmem_engine_state_pool(engine, i), &stats);
-        assert_int_equal(stats.total_blocks, planned->slots);
-        assert_int_equal(stats.stride_bytes, planned->stride_bytes);
+        assert_int_equal(stats.total_blocks, slots->slots);
+        assert_int_equal(stats.stride_bytes, slots->stride_bytes);
         const impmem_kv_side *side = &r->p.plan.kv_side[i];
         assert_int_equal(impmem_region_committed_bytes(impmem_engine_kv_side(engine, i)),
                          r->p.plan.region[side->region].bytes);
