@@ -1,4 +1,5 @@
-/* The parameters that a transformer's geometry implies, matrix by matrix, in the bytes of its storage format. */
+/* The parameters that a model's geometry implies, matrix by matrix, in the bytes of its storage format: attention,
+ * recurrent layers, feed-forward parts and experts, and the layers that predict further tokens. */
 #include <string.h>
 
 #include "impmem/bytes.h"

@@ -62,18 +62,21 @@ static impmem_status check_kind(const projector *p)
     return IMPMEM_OK;
 }
 
-/* How many patches a side become one token, by the kind of projector. */
-static uint32_t merged(const projector *p)
+/* How many patches a side become one token, by the kind of projector. *known is false for a kind that may take more of
+ * them to a token. */
+static uint32_t merged(const projector *p, bool *known)
 {
     static const struct {
-        const char *type;
+        const char *type; /* or how it begins */
         uint32_t merge;
-    } kinds[] = {{"gemma3", 4}, {"qwen2", 2}, {"qwen3", 2}, {"ldp", 2}};
+    } kinds[] = {{"gemma3", 4}, {"qwen2", 2}, {"qwen3", 2}, {"ldp", 2}, {"mlp", 1}};
+    *known = true;
     if (p->merge > 0) return p->merge;
     if (p->scale > 0) return p->scale;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strncmp(p->type, kinds[i].type, strlen(kinds[i].type)) == 0) return kinds[i].merge;
     }
+    *known = false;
     return 1;
 }
 
@@ -115,7 +118,8 @@ static impmem_status fill(const impmem__gguf *gguf, impmem_model *model, const i
         return impmem__refuse(diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
                               "projector file: found a tower for a model that has one, expected a model without");
     }
-    const uint32_t merge = merged(&p), side = (p.image / p.patch + merge - 1) / merge;
+    bool known = true;
+    const uint32_t merge = merged(&p, &known), side = (p.image / p.patch + merge - 1) / merge;
     shape->vision_weight_bytes = gguf->weight_bytes;
     shape->vision_apart = 1;
     shape->vision_image_size = p.image;
@@ -125,6 +129,7 @@ static impmem_status fill(const impmem__gguf *gguf, impmem_model *model, const i
     shape->vision_heads = p.heads;
     impmem__note(model, "vision: %u tokens an image, %u x %u patches to a token by the projector '%s'",
                  shape->vision_tokens, merge, merge, p.type);
+    if (!known) impmem__note(model, "vision: the projector '%s' is not known: a token a patch is an upper bound", p.type);
     if (p.out > 0 && p.out != shape->d_model) {
         impmem__note(model, "vision: the projector's width is stated as %u, the model's is %u", p.out, shape->d_model);
     }

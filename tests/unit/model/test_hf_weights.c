@@ -189,6 +189,40 @@ static void a_stated_size_that_the_geometry_meets_gives_its_parts(void **state)
     impmem_model_destroy(model);
 }
 
+/* A group of modules that are named takes its own format; what no group names keeps the dtype. */
+static void groups_that_name_their_modules_are_counted_apart(void **state)
+{
+    (void)state;
+    impmem_model *model = read_json(
+        "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 256, \"num_hidden_layers\": 1, "
+        "\"vocab_size\": 1000, \"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"torch_dtype\": \"bfloat16\", "
+        "\"quantization_config\": {\"quant_method\": \"modelopt\", \"config_groups\": {\"group_0\": {\"weights\": "
+        "{\"num_bits\": 8, \"type\": \"float\"}, \"targets\": [\"model.layers.0.self_attn.q_proj\"]}, \"group_1\": "
+        "{\"weights\": {\"num_bits\": 4, \"type\": \"float\", \"group_size\": 16}, \"targets\": "
+        "[\"model.layers.0.mlp.up_proj\", \"lm_head\"]}}}}");
+    const uint64_t plain = 2 * (1000 * 64 + 3 * 64), attention = 4 * (64 * 64 + 2 * 64);
+    const uint64_t four = 3 * (64 * 256 / 2 + 64 * 256 / 16 + 8) + 1000 * 64 / 2 + 1000 * 64 / 16 + 8;
+    assert_int_equal(impmem_model_shape_of(model)->weight_bytes, plain + attention + four);
+    impmem_model_destroy(model);
+}
+
+static void an_audio_tower_is_noted_and_left_out(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 256, "
+                               "\"num_hidden_layers\": 1, \"vocab_size\": 1000, \"num_attention_heads\": 4%s}";
+    uint64_t weights[2];
+    for (int audio = 0; audio < 2; audio++) {
+        char config[400];
+        (void)snprintf(config, sizeof config, text, audio ? ", \"audio_config\": {\"hidden_size\": 8}" : "");
+        impmem_model *model = read_json(config);
+        weights[audio] = impmem_model_shape_of(model)->weight_bytes;
+        assert_int_equal(has_note(model, "the audio tower is not in the estimate"), audio);
+        impmem_model_destroy(model);
+    }
+    assert_int_equal(weights[0], weights[1]);
+}
+
 /* Names and bytes in safetensors headers tell the tower apart. */
 static void a_tower_in_the_files_is_counted_by_its_own_tensors(void **state)
 {
@@ -373,6 +407,8 @@ int main(void)
         cmocka_unit_test(weights_beyond_64_bits_are_refused),
         cmocka_unit_test(an_index_states_the_size),
         cmocka_unit_test(a_stated_size_that_the_geometry_meets_gives_its_parts),
+        cmocka_unit_test(groups_that_name_their_modules_are_counted_apart),
+        cmocka_unit_test(an_audio_tower_is_noted_and_left_out),
         cmocka_unit_test(a_tower_in_the_files_is_counted_by_its_own_tensors),
         cmocka_unit_test(an_index_that_states_nonsense_is_refused),
         cmocka_unit_test(safetensors_headers_are_added_up),

@@ -97,6 +97,17 @@ static void another_width_is_noted(void **state)
     impmem_model_destroy(model);
 }
 
+static void a_projector_of_an_unknown_kind_has_a_token_a_patch_and_says_so(void **state)
+{
+    (void)state;
+    impmem_model *model = llama();
+    gguf g = clip("resampler", 448, 14, 16);
+    assert_int_equal(impmem_model_read_projector(finished(&g, 1), model, NULL), IMPMEM_OK);
+    assert_int_equal(impmem_model_shape_of(model)->vision_tokens, 32 * 32);
+    assert_true(has_note(model, "'resampler' is not known: a token a patch is an upper bound"));
+    impmem_model_destroy(model);
+}
+
 static void expect_no_projector(const char *path, impmem_status status, const char *words)
 {
     impmem_error why = IMPMEM_ERROR_INIT;
@@ -167,6 +178,7 @@ int main(void)
         cmocka_unit_test(a_projector_adds_its_tower_to_the_model),
         cmocka_unit_test(a_stated_merge_goes_before_the_kind),
         cmocka_unit_test(another_width_is_noted),
+        cmocka_unit_test(a_projector_of_an_unknown_kind_has_a_token_a_patch_and_says_so),
         cmocka_unit_test(what_is_no_projector_is_refused_and_leaves_the_model),
         cmocka_unit_test(a_model_takes_one_tower_only),
     };
