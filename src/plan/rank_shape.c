@@ -162,7 +162,7 @@ static impmem_status take_weights(const impmem_model_shape *shape, const impmem_
 impmem_status impmem_rank_shape(const impmem_model_shape *shape, const impmem_layout *layout, uint32_t rank,
                                 impmem_model_shape *out, impmem_error *why)
 {
-    impmem__grid g;
+    impmem__grid g = {1, 1, 1};
     if (!out) return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "out", "the shape to write is NULL");
     impmem_status st = impmem__grid_of(shape, layout, &g, why);
     if (st) return st;

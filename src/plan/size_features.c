@@ -60,7 +60,7 @@ impmem_status impmem_size_attention_scores(uint32_t heads, uint32_t tokens, uint
 impmem_status impmem_size_expert_tables(uint32_t n_experts, uint64_t *out_bytes)
 {
     if (!out_bytes) return IMPMEM_ERR_INVALID_ARGUMENT;
-    *out_bytes = 80 * (uint64_t)n_experts + 12 + 11 * 256;
+    *out_bytes = 80 * (uint64_t)n_experts + 12 + 11 * (uint64_t)256;
     return IMPMEM_OK;
 }
 

@@ -58,7 +58,7 @@ impmem_status impmem_size_key_bounds_layer(const impmem_layer_shape *layer, uint
     if (!layer || !out_bytes) return IMPMEM_ERR_INVALID_ARGUMENT;
     uint64_t bytes = 0;
     impmem_status st = IMPMEM_OK;
-    if (has_blocks(layer)) st = impmem_mul(&bytes, (uint64_t)layer->kv_heads * layer->k_dim, 2 * 2);
+    if (has_blocks(layer)) st = impmem_mul(&bytes, (uint64_t)layer->kv_heads * layer->k_dim, 4);
     if (!st) *out_bytes = bytes;
     return st;
 }

@@ -115,10 +115,11 @@ static void print_kv_within(impmem__text *text, const impmem_plan_failure *f)
     }
     uint64_t blocks = 0;
     if (impmem_size_blocks_per_sequence(f->max_seq_tokens, f->block_tokens, 0, 0, &blocks)) return;
+    blocks *= f->sequences_at_max;
     impmem__text_print(
         text, "\n  within the budget KV holds %llu sequences at %u tokens (%llu blocks of %u tokens); the batch is %u\n",
-        (unsigned long long)f->sequences_at_max, f->max_seq_tokens, (unsigned long long)(f->sequences_at_max * blocks),
-        f->block_tokens, f->max_batch);
+        (unsigned long long)f->sequences_at_max, f->max_seq_tokens, (unsigned long long)blocks, f->block_tokens,
+        f->max_batch);
 }
 
 impmem_status impmem_plan_failure_write(const impmem_plan_failure *failure, impmem_write_fn write, void *context)
