@@ -299,9 +299,9 @@ static void levers_of_features_and_pairs_work_when_they_are_pasted(void **state)
     static const char *const kinds[] = {"context", "batch",  "kv_dtype", "v_dtype", "k_dtype", "prefill", "promise",
                                         "block",   "budget", "draft",    "vision",  "tp",      NULL};
     const char *const questions[][16] = {
-        {"--budget", "17600MiB", "--max-seq-len", "4096", "--draft", draft_model(), "--draft-tokens", "64", "--max-batch",
+        {"--budget", "20300MiB", "--max-seq-len", "4096", "--draft", draft_model(), "--draft-tokens", "64", "--max-batch",
          "4", NULL},
-        {"--budget", "17500MiB", "--max-seq-len", "1024", "--mmproj", projector(), "--images", "64", NULL},
+        {"--budget", "18000MiB", "--max-seq-len", "1024", "--mmproj", projector(), "--images", "64", NULL},
         {"--budget", "12GiB", "--max-seq-len", "4096", "--devices", "4", "--communication", "256MiB", NULL},
         {"--budget", "18GiB", "--max-seq-len", "8192", "--max-batch", "64", NULL},
         {"--budget", "20GiB", "--max-seq-len", "8192", "--max-batch", "3", NULL},
