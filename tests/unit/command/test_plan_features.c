@@ -306,6 +306,8 @@ static void levers_of_features_and_pairs_work_when_they_are_pasted(void **state)
         {"--budget", "18GiB", "--max-seq-len", "8192", "--max-batch", "64", NULL},
         {"--budget", "20GiB", "--max-seq-len", "8192", "--max-batch", "3", NULL},
         {"--budget", "19GiB", "--max-seq-len", "8192", "--prefill-tokens", "8192", NULL},
+        /* Neither a shorter context nor a shorter prefill is enough alone. */
+        {"--budget", "18GiB", "--max-seq-len", "32768", "--prefill-tokens", "32768", NULL},
         {"--budget", "18GiB", "--max-seq-len", "32768", "--max-batch", "3", "--kv-dtype", "f16", NULL},
         {"--budget", "20400MiB", "--max-seq-len", "4100", "--max-batch", "4", "--block-size", "256", NULL},
     };
