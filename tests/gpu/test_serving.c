@@ -7,7 +7,9 @@
 
 #include "impmem/block_pool.h"
 
-enum { BLOCK = 65536, BLOCKS = 1024, PATTERNS = 256, MOST = 8, LIVE = 64, ADMISSIONS = 100000 };
+enum { BLOCK = 65536, BLOCKS = 1024, PATTERNS = 256, MOST = 8, LIVE = 64 };
+
+static uint64_t admissions = 100000; /* or what the command line says */
 
 /* ---- the linker's witness --------------------------------------------------------------------------------------------------------------- */
 
@@ -182,7 +184,7 @@ static bool a_hundred_thousand_admissions_leave_nothing_and_mix_nothing_up(void)
     wrapped_calls = 0;
     wrap_armed = true;
     uint64_t blocks = 0;
-    for (uint64_t i = 0; i < ADMISSIONS; i++) {
+    for (uint64_t i = 0; i < admissions; i++) {
         request *r = &s.live[next_random(&s) % LIVE];
         if (!cancel(&s, r) || !admit(&s, r, i)) return false;
         blocks += r->n;
@@ -202,8 +204,8 @@ static bool a_hundred_thousand_admissions_leave_nothing_and_mix_nothing_up(void)
     REQUIRE(wrapped_calls == 0);
     if (!close_serving(&s)) return false;
     return gpu_say(true,
-                   "%d admissions, %llu blocks compared, 0 words differ; 0 / 0 / 0 acquisitions by ledger, table, linker",
-                   ADMISSIONS, (unsigned long long)blocks);
+                   "%llu admissions, %llu blocks compared, 0 words differ; 0 / 0 / 0 acquisitions by ledger, table, linker",
+                   (unsigned long long)admissions, (unsigned long long)blocks);
 }
 
 static bool a_wrong_byte_would_be_seen(void)
@@ -311,8 +313,9 @@ static bool every_way_of_copying_moves_every_byte(void)
     return gpu_close(&w) && gpu_say(true, "kernel, batched call, one by one: %d blocks of %d bytes each", N, BYTES);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) admissions = strtoull(argv[1], NULL, 10);
     static const gpu_case cases[] = {
 #define CASE(name) {#name, name}
         CASE(every_way_of_copying_moves_every_byte),
