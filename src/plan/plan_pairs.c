@@ -9,27 +9,26 @@ typedef struct pair {
     impmem__outcome with;
 } pair;
 
-static void keep_better(pair *best, const pair *found)
-{
-    if (found->worth > best->worth) *best = *found;
-}
-
-/* The most context, or else the most sequences, beside a first change that is made already. */
+/* The most context, or else the most sequences, beside a first change that is made already: nothing below what is worth more than
+ * the best so far is tried, so that most of the first changes cost one plan. */
 static void try_second(const impmem__search *s, const impmem_plan_input *base, const pair *first, impmem_lever_kind second,
                        pair *best)
 {
     const impmem__terms *t = s->terms;
     const bool context = second == IMPMEM_LEVER_CONTEXT;
-    const uint32_t unit = context ? t->block_tokens : 1;
-    pair found = *first;
-    found.second = second;
-    found.second_from = context ? t->load.context : t->load.batch;
-    const uint64_t steps = impmem__largest_step(s, base, second, unit, 1, (found.second_from - 1) / unit, &found.with);
-    if (steps == 0) return;
-    found.second_to = steps * unit;
+    const uint64_t unit = context ? t->block_tokens : 1, from = context ? t->load.context : t->load.batch;
     const uint64_t batch = first->first == IMPMEM_LEVER_BATCH ? first->first_to : t->load.batch;
-    found.worth = context ? found.second_to * batch : found.second_to * t->load.context; /* factors of 32 bits */
-    keep_better(best, &found);
+    const uint64_t worth_of_step = unit * (context ? batch : t->load.context); /* factors of 32 bits */
+    impmem__outcome with;
+    const uint64_t steps = impmem__largest_step(s, base, second, unit, best->worth / worth_of_step + 1, (from - 1) / unit,
+                                                &with);
+    if (steps == 0) return;
+    *best = *first;
+    best->second = second;
+    best->second_from = from;
+    best->second_to = steps * unit;
+    best->worth = steps * worth_of_step;
+    best->with = with;
 }
 
 static void try_first(const impmem__search *s, impmem_lever_kind kind, uint64_t from, uint64_t to, pair *best)
