@@ -42,6 +42,14 @@ static impmem_status bad_length(const impmem__reading *reading, const char *name
                           reading->facts.layers);
 }
 
+static char letter_of(bool state, bool attends, bool experts)
+{
+    if (state) return 'M';
+    if (attends) return '*';
+    if (experts) return 'E';
+    return '-';
+}
+
 /* One word a layer. */
 static impmem_status by_words(impmem__reading *reading, const char *name, const impmem__value *list)
 {
@@ -59,7 +67,7 @@ static impmem_status by_words(impmem__reading *reading, const char *name, const 
         if (!facts->recurrent[i] && !attends && !mlp && !moe)
             return bad_list(reading, name, i, &item,
                             parts ? "\"mamba\", \"attention\", \"mlp\" or \"moe\"" : "a kind of attention or of state");
-        if (parts) facts->part[i] = facts->recurrent[i] ? 'M' : attends ? '*' : mlp ? '-' : 'E';
+        if (parts) facts->part[i] = letter_of(facts->recurrent[i], attends, moe);
         if (!attends) facts->kv_heads[i] = 0;
     }
     return IMPMEM_OK;
@@ -155,7 +163,7 @@ static impmem_status by_zeros(impmem__reading *reading, bool *any)
     for (uint32_t i = 0; i < facts->layers; i++) {
         *any = *any || facts->kv_heads[i] == 0;
         facts->recurrent[i] = facts->kv_heads[i] == 0 && !(parts && mixed && facts->ff[i] > 0);
-        if (parts && mixed) facts->part[i] = facts->kv_heads[i] > 0 ? '*' : facts->recurrent[i] ? 'M' : '-';
+        if (parts && mixed) facts->part[i] = letter_of(facts->recurrent[i], facts->kv_heads[i] > 0, false);
     }
     return IMPMEM_OK;
 }
