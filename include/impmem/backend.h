@@ -73,9 +73,10 @@ typedef struct impmem_line_share {
 
 typedef struct impmem_acquire_info {
     uint32_t size;
-    uint32_t version;   /* 1 */
-    uint64_t bytes;     /* acquire: the size; reserve: the address space. Rounded up to the granule */
-    uint64_t alignment; /* power of two >= 256; 0 = 256 */
+    uint32_t version; /* 1 */
+    uint64_t bytes;   /* acquire: the size; reserve: the address space. Rounded up to the granule */
+    uint64_t
+        alignment; /* power of two >= 256; 0 = 256. Up to the granule it is always honoured; a backend may refuse more */
     impmem_tag tag;
     impmem_line_id line; /* IMPMEM_NO_LINE = unplanned (allowed, visible in impmem_ledger_unplanned_bytes) */
     /* NULL: all bytes are `line`'s. Else, for acquire only, they add up to the rounded bytes, each line once. */

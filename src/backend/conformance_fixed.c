@@ -33,7 +33,10 @@ static bool alignment_is_honoured(impmem__suite *s)
 {
     static const uint64_t alignments[] = {256, 512, 4096, 65536, 2 * IMPMEM_MIB};
     for (uint32_t i = 0; i < sizeof alignments / sizeof alignments[0]; i++) {
-        IMPMEM__EXPECT_STATUS(s, impmem__suite_acquire(s, i, 1, alignments[i]), IMPMEM_OK);
+        impmem_status st = impmem__suite_acquire(s, i, 1, alignments[i]);
+        /* Beyond the granule a backend may refuse, in so many words; it may not give something else. */
+        if (alignments[i] > s->granule && st == IMPMEM_ERR_INVALID_ARGUMENT) continue;
+        IMPMEM__EXPECT_STATUS(s, st, IMPMEM_OK);
         IMPMEM__EXPECT(s, (uintptr_t)impmem_region_base(s->region[i]) % alignments[i] == 0,
                        "base %p is not aligned to %llu", impmem_region_base(s->region[i]),
                        (unsigned long long)alignments[i]);

@@ -56,10 +56,11 @@ static int allocate_on_node(pinned_backend *p, uint64_t bytes, uint64_t alignmen
 static impmem_status acquire(void *self, uint64_t bytes, uint64_t alignment, void **out_base, impmem_error *why)
 {
     pinned_backend *p = self;
-    uint64_t guaranteed = p->numa_node < 0 ? IMPMEM__CUDA_PINNED_GRANULE : UINT64_MAX;
-    if (alignment > guaranteed && alignment > IMPMEM__CUDA_GRANULE)
+    /* cudaHostAlloc promises whole pages and no more; chunks of virtual memory align to anything. */
+    if (p->numa_node < 0 && alignment > IMPMEM__CUDA_PINNED_GRANULE)
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "pinned host memory",
-                                 "an alignment of %llu bytes is more than 2 MiB", (unsigned long long)alignment);
+                                 "an alignment of %llu bytes is more than a page of %u", (unsigned long long)alignment,
+                                 IMPMEM__CUDA_PINNED_GRANULE);
     if (!impmem__cap_take(&p->cap, bytes))
         return impmem__cap_error(&p->cap, IMPMEM_ERR_OUT_OF_PINNED_MEMORY, "pinned host memory", bytes, why);
     int code = impmem__enter_device(p->device);

@@ -44,7 +44,8 @@ if [ -n "$serving" ]; then
 fi
 for plant in arena scratch block; do
     "$tool" --tool memcheck "$program" "$plant" > "$work/$plant" 2>&1
-    bytes="$(sed -n 's/^expect \([0-9]*\)$/\1/p' "$work/$plant")"
+    # The tool writes thousands with a comma.
+    bytes="$(sed -n 's/^expect \([0-9]*\)$/\1/p' "$work/$plant" | sed -E 's/([0-9])([0-9]{3})$/\1,?\2/')"
     size="of size ${bytes%???},?${bytes: -3}( |$)" # the tool writes 1,000
     if grep -Eq "out of bounds" "$work/$plant" && grep -Eq "$size" "$work/$plant"; then
         row "$plant" ok "$(grep -E "$size" "$work/$plant" | head -1 | sed 's/^=* *//')"

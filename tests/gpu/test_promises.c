@@ -436,9 +436,16 @@ static bool running_out_is_typed_and_leaves_no_error(void)
     uint64_t used = gpu_used(&w);
     impmem_acquire_info info = IMPMEM_ACQUIRE_INFO_INIT;
     info.bytes = w.device->facts.total_bytes;
-    REQUIRE_STATUS(impmem_backend_acquire(fixed, &info, &a, &gpu_why), IMPMEM_ERR_OUT_OF_DEVICE_MEMORY);
-    REQUIRE_STATUS(impmem_backend_acquire(grow, &info, &a, &gpu_why), IMPMEM_ERR_OUT_OF_DEVICE_MEMORY);
-    REQUIRE(gpu_used(&w) == used);
+    /* Mapping nearly the whole card makes the driver grow its page tables, which it keeps: the first round may leave that behind,
+     * the rounds after it nothing. */
+    uint64_t kept = 0;
+    for (int round = 0; round < 3; round++) {
+        REQUIRE_STATUS(impmem_backend_acquire(fixed, &info, &a, &gpu_why), IMPMEM_ERR_OUT_OF_DEVICE_MEMORY);
+        REQUIRE_STATUS(impmem_backend_acquire(grow, &info, &a, &gpu_why), IMPMEM_ERR_OUT_OF_DEVICE_MEMORY);
+        if (round == 0) kept = gpu_used(&w) - used;
+        REQUIRE(gpu_used(&w) == used + kept);
+    }
+    REQUIRE(kept < 64 * IMPMEM_MIB);
     int last = 1;
     REQUIRE_CODE(ASK(&w, last_error, &last));
     REQUIRE(last == 0);
@@ -446,7 +453,8 @@ static bool running_out_is_typed_and_leaves_no_error(void)
     REQUIRE_STATUS(impmem_backend_reserve(grow, &info, &a, &gpu_why), IMPMEM_ERR_OUT_OF_ADDRESS_SPACE);
     REQUIRE_OK(impmem_backend_destroy(grow, &gpu_why));
     REQUIRE_OK(impmem_backend_destroy(fixed, &gpu_why));
-    return gpu_close(&w) && gpu_say(true, "used bytes unchanged");
+    return gpu_close(&w) && gpu_say(true, "the driver kept %.1f MiB after the first refusal, nothing after the next two",
+                                    (double)kept / 1048576.0);
 }
 
 static bool open_and_close_everything(impmem_ledger *ledger, int ordinal)
@@ -506,7 +514,9 @@ static bool two_devices_worth_of_objects_live_in_one_process(void)
     if (!open_and_close_everything(a.ledger, 0)) return false;
     impmem_usage usage;
     impmem_ledger_account_usage(a.ledger, IMPMEM_ACCOUNT_DEVICE, &usage);
-    REQUIRE(usage.committed_bytes == 0 && usage.committed_peak_bytes == 192 * IMPMEM_MIB);
+    if (usage.committed_bytes != 0 || usage.committed_peak_bytes != 192 * IMPMEM_MIB)
+        return gpu_say(false, "committed %llu, peak %llu bytes", (unsigned long long)usage.committed_bytes,
+                       (unsigned long long)usage.committed_peak_bytes);
     if (!gpu_close(&b)) return false;
     REQUIRE_CODE(impmem__enter_device(a.device));
     return gpu_close(&a) && gpu_say(true, "two ledgers on %s", n > 1 ? "two devices" : "one device: this machine has one");
