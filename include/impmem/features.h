@@ -56,9 +56,9 @@ typedef struct impmem_weight_cache {
     uint32_t reserved;           /* 0 */
     uint64_t elements;           /* weights that it would hold, all together */
     uint64_t mandatory_elements; /* of them, those without which the model can't run */
-    uint64_t
-        scale_slab_bytes; /* scale factors in the order that kernels read (impmem_size_scale_slab) in place of NVFP4's own,
-                                    beside the others'; mandatory where a part of the cache is. 0 = none */
+    /* Scale factors in the order that kernels read (impmem_size_scale_slab) in place of NVFP4's own, beside the others';
+     * mandatory where a part of the cache is. 0 = none. */
+    uint64_t scale_slab_bytes;
 } impmem_weight_cache;
 
 typedef struct impmem_plan_features {
@@ -69,11 +69,10 @@ typedef struct impmem_plan_features {
     uint32_t null_blocks;   /* never handed out: what an absent id points at */
     uint32_t spare_blocks;  /* kept free: copies on write */
     uint32_t fenced_blocks; /* freed, and waiting for the device at the same time */
-    uint32_t
-        kernel_offset_bits; /* 31 or 32: kernels count elements of one layer's K and V in that many bits, and a pool ends
-                                   there; 0 = 64 */
-    uint32_t scales_apart;  /* 1: scales of INT8, INT4, NVFP4, MXFP4 in a pool of their own, committed whole even where KV
-                                   grows; 0 = inside the block */
+    /* 31 or 32: kernels count elements of one layer's K and V in that many bits, and a pool ends there. 0 = 64. */
+    uint32_t kernel_offset_bits;
+    /* 1: scales of INT8, INT4, NVFP4, MXFP4 in a pool of their own, committed whole even where KV grows. 0 = in the block. */
+    uint32_t scales_apart;
     uint32_t key_bounds; /* 1: minimum and maximum of K for each head and block, two bytes each, in a pool of their own */
     impmem_dtype index_dtype; /* of indexer keys; 0 = fp8 with one fp32 scale for 128 elements */
 
