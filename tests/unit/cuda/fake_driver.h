@@ -63,8 +63,8 @@ typedef struct fake_driver {
     int attribute_off; /* this attribute reads 0; -1 = none */
     bool no_access;    /* granted access reads back as none */
     bool stalled;
-    bool tool; /* annotations are listened to */
-    double seconds_per_byte;
+    bool tool;               /* annotations are listened to */
+    double seconds_per_byte; /* above 0: copies and fills take time and move nothing */
     /* state */
     uint64_t seen, seen_of_call;
     bool sprung;
@@ -537,7 +537,7 @@ static int f_fill_async(impmem__driver *d, void *to, uint8_t value, uint64_t byt
 {
     FAKE_ENTER(fill_async, to, bytes);
     (void)s;
-    memset(to, value, bytes);
+    if (f->seconds_per_byte <= 0) memset(to, value, bytes);
     return 0;
 }
 static int f_copy_async(impmem__driver *d, void *to, const void *from, uint64_t bytes, void *s)

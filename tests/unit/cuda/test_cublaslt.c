@@ -247,6 +247,7 @@ static void what_the_library_took_over_its_start_is_its_reserve(void **state)
     open_world(&m.w);
     make_blas(&m.blas, m.w.fake);
     m.blas.reserve = 70 * IMPMEM_MIB;
+    m.w.fake->seconds_per_byte = 1e-12;
     impmem__driver *d = &m.w.device->driver;
     d->capture_begin = g_capture_begin;
     d->capture_end = g_capture_end;

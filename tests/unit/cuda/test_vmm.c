@@ -180,9 +180,11 @@ static void a_commit_fails_at_every_call_and_leaves_nothing(void **state)
 static void a_commit_whose_undo_fails_too_recovers(void **state)
 {
     (void)state;
+    impmem_cuda_vmm_options o = IMPMEM_CUDA_VMM_OPTIONS_INIT;
+    o.verify_access = true;
     for (uint64_t n = 2; n <= 14; n++) {
         vm v;
-        open_vm(&v, NULL);
+        open_vm(&v, &o);
         fake_fail(v.w.fake, n, 999, true);
         uint64_t got = 1;
         assert_int_equal(impmem_region_commit(v.region, 4 * CHUNK, &got, &v.w.why), IMPMEM_ERR_DRIVER);
