@@ -6,9 +6,10 @@
  *   f.headroom_bytes = 512 * IMPMEM_MIB;
  *   input.features = &f;
  *
- * A zeroed struct, or none, means that nothing of it is used. Turning a feature on adds its own lines and changes no other, but
- * for what lives on what is left: KV above its promised load, optional lines, rounding and the library's own host tables. Every
- * size comes from one function of impmem/size.h. Plain data; what it points at is read during planning only. */
+ * A zeroed struct, or none, means that nothing of it is used. Turning a feature on adds its own lines and changes no other,
+ * but for what lives on what is left: KV above its promised load, optional lines, rounding and the library's own host
+ * tables. Every size comes from one function of impmem/size.h. Plain data; what it points at is read during planning only.
+ */
 #ifndef IMPMEM_FEATURES_H
 #define IMPMEM_FEATURES_H
 
@@ -71,7 +72,8 @@ typedef struct impmem_plan_features {
     uint32_t fenced_blocks; /* freed, and waiting for the device at the same time */
     /* 31 or 32: kernels count elements of one layer's K and V in that many bits, and a pool ends there. 0 = 64. */
     uint32_t kernel_offset_bits;
-    /* 1: scales of INT8, INT4, NVFP4, MXFP4 in a pool of their own, committed whole even where KV grows. 0 = in the block. */
+    /* 1: scales of INT8, INT4, NVFP4, MXFP4 in a pool of their own, committed whole even where KV grows. 0 = in the
+     * block. */
     uint32_t scales_apart;
     uint32_t key_bounds; /* 1: minimum and maximum of K for each head and block, two bytes each, in a pool of their own */
     impmem_dtype index_dtype; /* of indexer keys; 0 = fp8 with one fp32 scale for 128 elements */

@@ -90,9 +90,9 @@ typedef struct impmem_plan_input {
     impmem_dtype kv_dtype_k;      /* 0 = f16 */
     impmem_dtype kv_dtype_v;
     /* The smallest load that must fit, in tokens of full context over all sequences. 0 = all of it, max_batch x
-     * max_seq_tokens. Below it the plan is a failure; between it and the whole demand KV takes what is left. Counted in whole
-     * blocks; never less than one sequence of max_seq_tokens, never more than the whole demand. Windows always have room for
-     * the whole batch. */
+     * max_seq_tokens. Below it the plan is a failure; between it and the whole demand KV takes what is left. Counted in
+     * whole blocks; never less than one sequence of max_seq_tokens, never more than the whole demand. Windows always have
+     * room for the whole batch. */
     uint64_t promised_kv_tokens;
     uint64_t prefix_cache_tokens;   /* room for cached blocks on top of the demand, granted from what is left */
     uint64_t context_bytes;         /* device context and driver */
@@ -105,10 +105,11 @@ typedef struct impmem_plan_input {
     uint32_t extra_refs;            /* shares beyond one reference per block; 0 = one per block */
     const impmem_demand *demand;
     uint32_t n_demands; /* <= IMPMEM_PLAN_MAX_DEMANDS */
-    /* Batches, each of which must fit by itself; with one sequence of max_seq_tokens they then are the smallest load, together
-     * with promised_kv_tokens where that is not 0, and windows need no more than they do. What is left is given out so that as
-     * many sequences of `typical` tokens as possible find room in every pool, up to the whole demand; the rest is KV's that
-     * grows with the context. None: the rules above. `typical` of 0 tokens is max_seq_tokens; its sequences are ignored. */
+    /* Batches, each of which must fit by itself; with one sequence of max_seq_tokens they then are the smallest load,
+     * together with promised_kv_tokens where that is not 0, and windows need no more than they do. What is left is given
+     * out so that as many sequences of `typical` tokens as possible find room in every pool, up to the whole demand; the
+     * rest is KV's that grows with the context. None: the rules above. `typical` of 0 tokens is max_seq_tokens; its
+     * sequences are ignored. */
     uint32_t n_must_fit; /* <= IMPMEM_PLAN_MAX_BATCHES */
     const impmem_plan_batch *must_fit;
     impmem_plan_batch typical;
@@ -141,8 +142,8 @@ typedef struct impmem_kv_group {
     uint32_t reserved;
 } impmem_kv_group;
 
-/* Memory beside a group's blocks, addressed by their ids: a region of `blocks` times stride_bytes, committed whole when it is
- * opened. It has no ids and no references of its own. */
+/* Memory beside a group's blocks, addressed by their ids: a region of `blocks` times stride_bytes, committed whole when it
+ * is opened. It has no ids and no references of its own. */
 typedef enum impmem_kv_side_kind {
     IMPMEM_KV_SIDE_NONE = 0,
     IMPMEM_KV_SIDE_SCALES = 1, /* of quantised K and V */
@@ -256,9 +257,9 @@ typedef enum impmem_lever_kind {
     IMPMEM_LEVER_TP = 12       /* --tp: over more of the features' tp_devices */
 } impmem_lever_kind;
 
-/* A change that was planned again and fits: the smallest of its kind, never one that is in force already. Optional lines are
- * none: they give way by themselves. Where no single change is enough but a larger budget, two together, of which the second is
- * the smallest; where no two are, the failure says what conflicts. */
+/* A change that was planned again and fits: the smallest of its kind, never one that is in force already. Optional lines
+ * are none: they give way by themselves. Where no single change is enough but a larger budget, two together, of which the
+ * second is the smallest; where no two are, the failure says what conflicts. */
 typedef struct impmem_lever {
     impmem_lever_kind kind;
     impmem_lever_kind second; /* NONE: one change alone */
@@ -270,9 +271,9 @@ typedef struct impmem_lever {
     char change[96];      /* "4096 -> 2976" */
 } impmem_lever;
 
-/* Makes the change to an input, that of TP apart (see impmem/plan_ranks.h). `features` is where changed features are kept: the
- * input points there afterwards, so that it must outlive it; it may be what the input points at already. BAD_VALUE: no such
- * change. */
+/* Makes the change to an input, that of TP apart (see impmem/plan_ranks.h). `features` is where changed features are kept:
+ * the input points there afterwards, so that it must outlive it; it may be what the input points at already. BAD_VALUE: no
+ * such change. */
 IMPMEM_NODISCARD impmem_status impmem_lever_apply(const impmem_lever *lever, impmem_plan_input *input,
                                                   impmem_plan_features *features);
 
@@ -293,9 +294,9 @@ typedef struct impmem_plan_failure {
     impmem_line line[IMPMEM_PLAN_MAX_LINES]; /* as requested: KV at the promised load */
     uint32_t n_levers;                       /* most freed per change first */
     impmem_lever lever[IMPMEM_PLAN_MAX_LEVERS];
-    /* When nothing but the budget helps, on the device: what the least load needs (one block, one sequence, the smallest KV type,
-     * nothing that can be turned off), by how much that is over, and the fewest of its lines that are too much together. 0
-     * lines: the least load fits, and three changes or more are needed. */
+    /* When nothing but the budget helps, on the device: what the least load needs (one block, one sequence, the smallest KV
+     * type, nothing that can be turned off), by how much that is over, and the fewest of its lines that are too much
+     * together. 0 lines: the least load fits, and three changes or more are needed. */
     uint64_t least_bytes, gap_bytes;
     uint32_t n_conflict;
     uint32_t reserved;

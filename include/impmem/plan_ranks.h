@@ -7,10 +7,10 @@
  *   impmem_plan plans[4]; impmem_rank ranks[4]; impmem_ranks_summary sum;
  *   impmem_plan_ranks(&in, &layout, plans, ranks, 4, &sum, &no);
  *
- * Ranks are numbered stage by stage: rank = stage x tp + its place in the stage. Tensor parallelism splits every layer of a stage,
- * pipeline parallelism gives each stage layers of its own. Experts are split like everything else, or, with `ep` of the tp ranks
- * sharing them, whole experts go to each. KV heads are split too; where there are fewer than ranks each rank keeps one and
- * several hold the same. A latent layer (MLA) is kept whole by every rank. */
+ * Ranks are numbered stage by stage: rank = stage x tp + its place in the stage. Tensor parallelism splits every layer of a
+ * stage, pipeline parallelism gives each stage layers of its own. Experts are split like everything else, or, with `ep` of
+ * the tp ranks sharing them, whole experts go to each. KV heads are split too; where there are fewer than ranks each rank
+ * keeps one and several hold the same. A latent layer (MLA) is kept whole by every rank. */
 #ifndef IMPMEM_PLAN_RANKS_H
 #define IMPMEM_PLAN_RANKS_H
 
@@ -58,16 +58,16 @@ typedef struct impmem_ranks_summary {
     uint32_t reserved;
 } impmem_ranks_summary;
 
-/* The part of the model that a rank holds. Bytes that don't divide are rounded up. BAD_VALUE names what the layout contradicts:
- * heads that don't divide, a layer that shares KV across stages, stages that don't add up; VERSION, INVALID_ARGUMENT,
- * OVERFLOW. */
+/* The part of the model that a rank holds. Bytes that don't divide are rounded up. BAD_VALUE names what the layout
+ * contradicts: heads that don't divide, a layer that shares KV across stages, stages that don't add up; VERSION,
+ * INVALID_ARGUMENT, OVERFLOW. */
 IMPMEM_NODISCARD impmem_status impmem_rank_shape(const impmem_model_shape *shape, const impmem_layout *layout,
                                                  uint32_t rank, impmem_model_shape *out, impmem_error *why);
 
-/* Plans every rank, then again with the fewest blocks that any rank of a group has. The embedding is on the first stage, the
- * head, draft and logits on the last (tied weights on both), vision on the first. With more than one rank communication_bytes
- * of the features must be given. Writes tp x pp plans and ranks; EXHAUSTED when `capacity` is less. On DOES_NOT_FIT
- * *out_summary says which rank, *failure is its, without levers. Nothing else is written on failure. */
+/* Plans every rank, then again with the fewest blocks that any rank of a group has. The embedding is on the first stage,
+ * the head, draft and logits on the last (tied weights on both), vision on the first. With more than one rank
+ * communication_bytes of the features must be given. Writes tp x pp plans and ranks; EXHAUSTED when `capacity` is less. On
+ * DOES_NOT_FIT *out_summary says which rank, *failure is its, without levers. Nothing else is written on failure. */
 IMPMEM_NODISCARD impmem_status impmem_plan_ranks(const impmem_plan_input *input, const impmem_layout *layout,
                                                  impmem_plan *plans, impmem_rank *ranks, uint32_t capacity,
                                                  impmem_ranks_summary *out_summary, impmem_plan_failure *failure);

@@ -19,8 +19,8 @@ extern "C" {
  * sequences at L tokens (B blocks of T tokens)". INVALID_ARGUMENT, and what `write` returns, here and below. */
 IMPMEM_NODISCARD impmem_status impmem_plan_write(const impmem_plan *plan, impmem_write_fn write, void *context);
 /* "does not fit: over by X MiB of Y", needs, then "change one of" with the levers. Returns the failure's own status when
- * the writing succeeded, so that `return impmem_plan_failure_write(...)` hands the reason on. INVALID_ARGUMENT also for a failure
- * that nothing wrote. */
+ * the writing succeeded, so that `return impmem_plan_failure_write(...)` hands the reason on. INVALID_ARGUMENT also for a
+ * failure that nothing wrote. */
 IMPMEM_NODISCARD impmem_status impmem_plan_failure_write(const impmem_plan_failure *failure, impmem_write_fn write,
                                                          void *context);
 /* One object each; schema in docs/plan-schema.json. */
@@ -40,8 +40,8 @@ IMPMEM_NODISCARD impmem_status impmem_plan_write_ranks(const impmem_plan *plans,
                                                        const impmem_ranks_summary *summary, impmem_write_fn write,
                                                        void *context);
 
-/* The device as an SVG picture: every line to scale and by name, largest first, and what the budget leaves. A failure's budget is
- * a mark across what was requested. `title` stands on top and may hold anything; NULL: none. */
+/* The device as an SVG picture: every line to scale and by name, largest first, and what the budget leaves. A failure's
+ * budget is a mark across what was requested. `title` stands on top and may hold anything; NULL: none. */
 IMPMEM_NODISCARD impmem_status impmem_plan_write_svg(const impmem_plan *plan, const char *title, impmem_write_fn write,
                                                      void *context);
 /* Returns the failure's own status when the writing succeeded. */

@@ -26,9 +26,9 @@ typedef enum impmem_fit_limit {
 
 const char *impmem_fit_limit_name(impmem_fit_limit limit); /* "memory", "trained_context", "numbering"; "?" */
 
-/* The largest that plans, by at most 64 plans: tokens in whole blocks or the trained context itself, or sequences. One step (a
- * block, a sequence) more does not plan. DOES_NOT_FIT when not even the smallest does: one block, or what the batches that must
- * fit ask; *failure then is that one's, without levers. Else as impmem_plan_memory. */
+/* The largest that plans, by at most 64 plans: tokens in whole blocks or the trained context itself, or sequences. One step
+ * (a block, a sequence) more does not plan. DOES_NOT_FIT when not even the smallest does: one block, or what the batches
+ * that must fit ask; *failure then is that one's, without levers. Else as impmem_plan_memory. */
 IMPMEM_NODISCARD impmem_status impmem_plan_fit(const impmem_plan_input *input, impmem_fit_what what, uint64_t *out_value,
                                                impmem_fit_limit *out_limit, impmem_plan_failure *failure);
 

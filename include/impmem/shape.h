@@ -113,9 +113,9 @@ typedef struct impmem_model_shape {
 IMPMEM_NODISCARD impmem_status impmem_shape_uniform_attention(impmem_model_shape *shape, uint32_t n_layers,
                                                               uint32_t kv_heads, uint32_t k_dim, uint32_t v_dim);
 
-/* Refuses contradictions with the field's name in `why`: layer count, zero dims of an attention layer, window 0, no tokens to
- * cross-attend to, recurrent state without a convolution or a state, shared_with out of range, itself shared or later than the
- * layer. BAD_VALUE. */
+/* Refuses contradictions with the field's name in `why`: layer count, zero dims of an attention layer, window 0, no tokens
+ * to cross-attend to, recurrent state without a convolution or a state, shared_with out of range, itself shared or later
+ * than the layer. BAD_VALUE. */
 IMPMEM_NODISCARD impmem_status impmem_shape_check(const impmem_model_shape *shape, impmem_error *why);
 
 #ifdef __cplusplus

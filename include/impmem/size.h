@@ -15,8 +15,8 @@ extern "C" {
 #endif
 
 /* One block of one layer: block_tokens x kv_heads x (row(k_dim) + row(v_dim)) bytes, with per-head-and-token scales.
- * 0 for layers without KV of their own that grows with the tokens (cross-attention has impmem_size_cross_layer). Indexer keys
- * are apart. f16, 16 tokens, 8 heads of 128: 65,536. */
+ * 0 for layers without KV of their own that grows with the tokens (cross-attention has impmem_size_cross_layer). Indexer
+ * keys are apart. f16, 16 tokens, 8 heads of 128: 65,536. */
 IMPMEM_NODISCARD impmem_status impmem_size_kv_block_layer(const impmem_layer_shape *layer, impmem_dtype k, impmem_dtype v,
                                                           uint32_t block_tokens, uint64_t *out_bytes);
 
@@ -26,13 +26,14 @@ IMPMEM_NODISCARD impmem_status impmem_size_blocks_per_sequence(uint32_t tokens, 
                                                                uint32_t window_tokens, uint32_t in_flight_tokens,
                                                                uint64_t *out_blocks);
 
-/* Of the above, the bytes of scales that a kernel can keep elsewhere: block_tokens x kv_heads x 2 for each of K and V of INT8
- * and INT4, one byte for 16 elements of NVFP4, for 32 of MXFP4; 0 for the others. */
+/* Of the above, the bytes of scales that a kernel can keep elsewhere: block_tokens x kv_heads x 2 for each of K and V of
+ * INT8 and INT4, one byte for 16 elements of NVFP4, for 32 of MXFP4; 0 for the others. */
 IMPMEM_NODISCARD impmem_status impmem_size_kv_scales_layer(const impmem_layer_shape *layer, impmem_dtype k, impmem_dtype v,
                                                            uint32_t block_tokens, uint64_t *out_bytes);
 
-/* Keys of a sparse-attention indexer in one block: block_tokens x index_dim elements. DEFAULT is fp8 with one fp32 scale for each
- * 128 elements begun: 132 bytes a token for the 128 of DeepSeek-V3.2, as its published indexer cache holds them. */
+/* Keys of a sparse-attention indexer in one block: block_tokens x index_dim elements. DEFAULT is fp8 with one fp32 scale
+ * for each 128 elements begun: 132 bytes a token for the 128 of DeepSeek-V3.2, as its published indexer cache holds them.
+ */
 IMPMEM_NODISCARD impmem_status impmem_size_index_block_layer(const impmem_layer_shape *layer, impmem_dtype dtype,
                                                              uint32_t block_tokens, uint64_t *out_bytes);
 
@@ -56,21 +57,22 @@ typedef enum impmem_conv_width {
 } impmem_conv_width;
 
 /* Recurrent state of one layer: a(conv_channels x columns x conv element) + a(state_elements x state element), a() being
- * rounding up to 256. DEFAULT is f32. 0 for layers without one. Measured on Qwen3.8-27B (48 layers, 10,240 channels, width 4,
- * 48 heads of 128 x 128): f32 convolution with FULL width and f16 state are 79.5 MiB a sequence. BAD_VALUE: an element type
- * other than f16, bf16 and f32. */
+ * rounding up to 256. DEFAULT is f32. 0 for layers without one. Measured on Qwen3.8-27B (48 layers, 10,240 channels, width
+ * 4, 48 heads of 128 x 128): f32 convolution with FULL width and f16 state are 79.5 MiB a sequence. BAD_VALUE: an element
+ * type other than f16, bf16 and f32. */
 IMPMEM_NODISCARD impmem_status impmem_size_recurrent_layer(const impmem_layer_shape *layer, impmem_dtype conv,
                                                            impmem_dtype state, impmem_conv_width width,
                                                            uint64_t *out_bytes);
 
-/* The newest `tokens` of one layer in f16: 2 tokens x kv_heads x (k_dim + v_dim), rounded up to 256. 0 for layers without KV. */
+/* The newest `tokens` of one layer in f16: 2 tokens x kv_heads x (k_dim + v_dim), rounded up to 256. 0 for layers without
+ * KV. */
 IMPMEM_NODISCARD impmem_status impmem_size_residual_layer(const impmem_layer_shape *layer, uint32_t tokens,
                                                           uint64_t *out_bytes);
 
 /* ---- features ------------------------------------------------------------------------------------------------------- */
 
-/* A second copy of `elements` weights: F16, BF16 2 each; FP8 1; INT8 1 and 4 for each 32; NVFP4 9/16, scales included. BAD_VALUE
- * for other types, or when its block doesn't divide them. 4,022,272,000 elements of NVFP4 are 2157.71 MiB. */
+/* A second copy of `elements` weights: F16, BF16 2 each; FP8 1; INT8 1 and 4 for each 32; NVFP4 9/16, scales included.
+ * BAD_VALUE for other types, or when its block doesn't divide them. 4,022,272,000 elements of NVFP4 are 2157.71 MiB. */
 IMPMEM_NODISCARD impmem_status impmem_size_weight_cache(impmem_dtype dtype, uint64_t elements, uint64_t *out_bytes);
 
 /* Scale factors of `count` matrices of rows x columns in the order that block-scaled kernels read:
@@ -87,17 +89,18 @@ IMPMEM_NODISCARD impmem_status impmem_size_attention_scores(uint32_t heads, uint
 /* Pointers, counts and offsets of each expert: 80 bytes an expert, 12 more, and 11 tables on lines of 256. */
 IMPMEM_NODISCARD impmem_status impmem_size_expert_tables(uint32_t n_experts, uint64_t *out_bytes);
 
-/* Verifying k drafts of a whole batch: rows = batch x (k + 1); a(rows x vocab x 4) + a(rows x d_model x 2) + 2 a(rows x 4). */
+/* Verifying k drafts of a whole batch: rows = batch x (k + 1); a(rows x vocab x 4) + a(rows x d_model x 2) + 2 a(rows x 4).
+ */
 IMPMEM_NODISCARD impmem_status impmem_size_verify_staging(const impmem_model_shape *shape, uint32_t batch,
                                                           uint32_t draft_tokens, uint64_t *out_bytes);
 
-/* Graphs that share a pool, in the order of capture: each takes what exceeds the largest block that an earlier one left, else a
- * block of its own. Largest first is the maximum, smallest first the sum. Plus exec_bytes for each. */
+/* Graphs that share a pool, in the order of capture: each takes what exceeds the largest block that an earlier one left,
+ * else a block of its own. Largest first is the maximum, smallest first the sum. Plus exec_bytes for each. */
 IMPMEM_NODISCARD impmem_status impmem_size_graphs(const uint64_t *graph_bytes, uint32_t n_graphs, uint64_t exec_bytes,
                                                   uint64_t *out_bytes);
 
-/* Leases of device loops with stable addresses, of one slot: device a(66052) + a(40) + a(4 x 64) + a(4 x 2 x max_steps), host
- * a(4 x max_steps) + 768. 4 slots of 896 steps: 289.0 KiB and 17.0 KiB. */
+/* Leases of device loops with stable addresses, of one slot: device a(66052) + a(40) + a(4 x 64) + a(4 x 2 x max_steps),
+ * host a(4 x max_steps) + 768. 4 slots of 896 steps: 289.0 KiB and 17.0 KiB. */
 IMPMEM_NODISCARD impmem_status impmem_size_graph_slots(uint32_t slots, uint32_t max_steps, uint64_t *out_device_bytes,
                                                        uint64_t *out_host_bytes);
 
@@ -111,7 +114,8 @@ IMPMEM_NODISCARD impmem_status impmem_size_vision_embeddings(uint32_t tokens, ui
 IMPMEM_NODISCARD impmem_status impmem_size_vision_scratch(const impmem_model_shape *shape, uint32_t patches,
                                                           uint32_t scores, uint64_t *out_bytes);
 
-/* An adapter of that rank on every projection of attention and of the dense feed-forward: 2 x rank x sum of (inputs + outputs). */
+/* An adapter of that rank on every projection of attention and of the dense feed-forward: 2 x rank x sum of (inputs +
+ * outputs). */
 IMPMEM_NODISCARD impmem_status impmem_size_lora_slot(const impmem_model_shape *shape, uint32_t rank, uint64_t *out_bytes);
 
 /* The reference engine's executor workspaces: persistent and shared activations, fp32 accumulator, one weight widened to

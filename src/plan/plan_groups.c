@@ -1,5 +1,5 @@
-/* The KV groups of a model and its draft: full layers together, then one group for each distinct window, ascending; what lies
- * beside their blocks; how many blocks a load needs. */
+/* The KV groups of a model and its draft: full layers together, then one group for each distinct window, ascending; what
+ * lies beside their blocks; how many blocks a load needs. */
 #include "core/internal.h"
 #include "plan/internal.h"
 

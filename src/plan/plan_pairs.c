@@ -1,4 +1,5 @@
-/* Two changes together, where no single one is enough: of all that fit, the pair that leaves the most tokens to the batch. */
+/* Two changes together, where no single one is enough: of all that fit, the pair that leaves the most tokens to the batch.
+ */
 #include "core/internal.h"
 #include "plan/levers.h"
 
@@ -9,8 +10,8 @@ typedef struct pair {
     impmem__outcome with;
 } pair;
 
-/* The most context, or else the most sequences, beside a first change that is made already: nothing below what is worth more than
- * the best so far is tried, so that most of the first changes cost one plan. */
+/* The most context, or else the most sequences, beside a first change that is made already: nothing below what is worth
+ * more than the best so far is tried, so that most of the first changes cost one plan. */
 static void try_second(const impmem__search *s, const impmem_plan_input *base, const pair *first, impmem_lever_kind second,
                        pair *best)
 {

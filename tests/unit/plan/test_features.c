@@ -162,8 +162,8 @@ static void weight_caches_take_their_measured_bytes(void **state)
     assert_int_equal(impmem_size_weight_cache(IMPMEM_DTYPE_Q8_0, 64, &bytes), IMPMEM_ERR_BAD_VALUE);
     assert_int_equal(impmem_size_weight_cache(IMPMEM_DTYPE_F16, UINT64_MAX, &bytes), IMPMEM_ERR_OVERFLOW);
     assert_int_equal(impmem_size_weight_cache(IMPMEM_DTYPE_F16, 1, NULL), IMPMEM_ERR_INVALID_ARGUMENT);
-    /* Qwen3-Coder-30B-A3B: experts of 768 x 2048 twice and 2048 x 768, 128 of them in 48 layers; attention projections of 4096,
-     * 512 and 512 x 2048 and 2048 x 4096; the head 151,936 x 2048: 1800.5 MiB measured. */
+    /* Qwen3-Coder-30B-A3B: experts of 768 x 2048 twice and 2048 x 768, 128 of them in 48 layers; attention projections of
+     * 4096, 512 and 512 x 2048 and 2048 x 4096; the head 151,936 x 2048: 1800.5 MiB measured. */
     static const uint64_t m[][4] = {{768, 2048, 128, 96}, {2048, 768, 128, 48}, {4096, 2048, 1, 48},
                                     {512, 2048, 1, 96},   {2048, 4096, 1, 48},  {151936, 2048, 1, 1}};
     uint64_t sum = 0;
@@ -460,7 +460,8 @@ static void scores_end_at_their_cap_and_slots_have_measured_sizes(void **state)
     assert_int_equal(impmem_size_vision_scratch(NULL, 1, 1, &bytes), IMPMEM_ERR_INVALID_ARGUMENT);
 }
 
-/* 36 layers of Qwen3-4B: q 2560+4096, k and v 2560+1024, o 4096+2560, gate and up 2560+9728, down 9728+2560, times rank, 2 B. */
+/* 36 layers of Qwen3-4B: q 2560+4096, k and v 2560+1024, o 4096+2560, gate and up 2560+9728, down 9728+2560, times rank, 2
+ * B. */
 static void an_adapter_has_two_thin_matrices_a_projection(void **state)
 {
     (void)state;

@@ -303,8 +303,9 @@ static void more_devices_are_a_lever_where_they_are_at_hand(void **state)
     assert_null(lever_of(IMPMEM_LEVER_TP));
 }
 
-/* Room for 100 MiB of KV beside 23664: one sequence of 4096 tokens is 192 even as int4, and 8 sequences of one block are 48 as
- * f16, so context alone is a lever; where state of 20 MiB a sequence is added, only few sequences of a short context fit. */
+/* Room for 100 MiB of KV beside 23664: one sequence of 4096 tokens is 192 even as int4, and 8 sequences of one block are 48
+ * as f16, so context alone is a lever; where state of 20 MiB a sequence is added, only few sequences of a short context
+ * fit. */
 static void two_changes_are_offered_where_one_is_not_enough(void **state)
 {
     (void)state;

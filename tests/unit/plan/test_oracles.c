@@ -65,7 +65,8 @@ static void headroom_is_added_on_top_of_a_pool_that_takes_the_rest(void **state)
     assert_true(failure.requested_bytes == 1630 * MIB + 16 * 655360);
 }
 
-/* gpt-oss-20b counted as full: 49,152 B a token, 65,536 blocks wanted; 25,382 blocks, 19,036 MiB, took the card to nothing. */
+/* gpt-oss-20b counted as full: 49,152 B a token, 65,536 blocks wanted; 25,382 blocks, 19,036 MiB, took the card to nothing.
+ */
 static void what_a_load_wants_and_what_is_there_are_both_told(void **state)
 {
     (void)state;

@@ -48,8 +48,8 @@ static const impmem_state_pool *pool_of(impmem_state_kind kind)
     return NULL;
 }
 
-/* Qwen3.8-27B: 64 layers, every fourth of full attention (4 KV heads of 256), the others gated delta net: convolution of width 4
- * over 10,240 channels, 48 heads of 128 x 128. */
+/* Qwen3.8-27B: 64 layers, every fourth of full attention (4 KV heads of 256), the others gated delta net: convolution of
+ * width 4 over 10,240 channels, 48 heads of 128 x 128. */
 static void hybrid_shape(void)
 {
     assert_int_equal(impmem_shape_uniform_attention(&shape, 64, 4, 256, 256), IMPMEM_OK);
@@ -189,8 +189,8 @@ static void a_residual_ring_holds_the_newest_tokens_in_two_bytes(void **state)
     assert_int_equal(impmem_plan_find_line(&plan, pool->line)->tag, IMPMEM_TAG_RESIDUAL_RING);
 }
 
-/* Measured on the same model with NVFP4 KV in blocks of 16: scales of 13,258 blocks take 414.3 MiB, all of them from the start
- * although a quarter of KV is committed. */
+/* Measured on the same model with NVFP4 KV in blocks of 16: scales of 13,258 blocks take 414.3 MiB, all of them from the
+ * start although a quarter of KV is committed. */
 static void scales_of_a_growing_pool_are_there_at_its_ceiling(void **state)
 {
     (void)state;
