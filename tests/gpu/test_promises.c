@@ -443,9 +443,13 @@ static bool running_out_is_typed_and_leaves_no_error(void)
         REQUIRE_STATUS(impmem_backend_acquire(fixed, &info, &a, &gpu_why), IMPMEM_ERR_OUT_OF_DEVICE_MEMORY);
         REQUIRE_STATUS(impmem_backend_acquire(grow, &info, &a, &gpu_why), IMPMEM_ERR_OUT_OF_DEVICE_MEMORY);
         if (round == 0) kept = gpu_used(&w) - used;
-        REQUIRE(gpu_used(&w) == used + kept);
+        uint64_t now = gpu_used(&w);
+        if (now != used + kept)
+            return gpu_say(false, "round %d: %.1f MiB more than before, %.1f after the first", round,
+                           (double)(now - used) / 1048576.0, (double)kept / 1048576.0);
     }
-    REQUIRE(kept < 64 * IMPMEM_MIB);
+    /* One entry of 8 bytes a page of 2 MiB, and the tables above: far below a thousandth of the card. */
+    if (kept > info.bytes / 1000) return gpu_say(false, "%.1f MiB are kept", (double)kept / 1048576.0);
     int last = 1;
     REQUIRE_CODE(ASK(&w, last_error, &last));
     REQUIRE(last == 0);
@@ -472,12 +476,12 @@ static bool open_and_close_everything(impmem_ledger *ledger, int ordinal)
     REQUIRE_OK(impmem_cuda_queue_create(device, NULL, &q, &gpu_why));
     for (int i = 0; i < 3; i++) {
         impmem_acquire_info info = IMPMEM_ACQUIRE_INFO_INIT;
-        info.bytes = 96 * IMPMEM_MIB;
+        info.bytes = 128 * IMPMEM_MIB; /* whole chunks of the growing backend */
         REQUIRE_OK(impmem_backend_acquire(b[i], &info, &r[i], &gpu_why));
     }
     uint64_t ticket = 0;
-    REQUIRE_OK(impmem_queue_fill(q, impmem_region_base(r[0]), 1, 96 * IMPMEM_MIB, &gpu_why));
-    REQUIRE_OK(impmem_queue_copy(q, impmem_region_base(r[1]), impmem_region_base(r[0]), 96 * IMPMEM_MIB, &gpu_why));
+    REQUIRE_OK(impmem_queue_fill(q, impmem_region_base(r[0]), 1, 128 * IMPMEM_MIB, &gpu_why));
+    REQUIRE_OK(impmem_queue_copy(q, impmem_region_base(r[1]), impmem_region_base(r[0]), 128 * IMPMEM_MIB, &gpu_why));
     REQUIRE_OK(impmem_queue_signal(q, &ticket, &gpu_why));
     REQUIRE_OK(impmem_queue_wait(q, ticket, &gpu_why));
     impmem_queue_destroy(q);
@@ -514,7 +518,7 @@ static bool two_devices_worth_of_objects_live_in_one_process(void)
     if (!open_and_close_everything(a.ledger, 0)) return false;
     impmem_usage usage;
     impmem_ledger_account_usage(a.ledger, IMPMEM_ACCOUNT_DEVICE, &usage);
-    if (usage.committed_bytes != 0 || usage.committed_peak_bytes != 192 * IMPMEM_MIB)
+    if (usage.committed_bytes != 0 || usage.committed_peak_bytes != 256 * IMPMEM_MIB)
         return gpu_say(false, "committed %llu, peak %llu bytes", (unsigned long long)usage.committed_bytes,
                        (unsigned long long)usage.committed_peak_bytes);
     if (!gpu_close(&b)) return false;
