@@ -93,7 +93,7 @@ static bool attribute(impmem_cuda_device *device, int which, int *out)
 static void write_identity(const unsigned char identity[16], char out[40])
 {
     static const char digits[] = "0123456789abcdef";
-    for (unsigned i = 0; i < 16; i++) {
+    for (size_t i = 0; i < 16; i++) {
         out[2 * i] = digits[identity[i] >> 4];
         out[2 * i + 1] = digits[identity[i] & 15];
     }

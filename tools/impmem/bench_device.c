@@ -306,7 +306,7 @@ static void bench_copies(device_bench *b, uint64_t bytes)
     void *events[2] = {NULL, NULL};
     impmem_block_copy *copies = calloc(COPIES + 1, sizeof *copies);
     impmem_acquire_info info = IMPMEM_ACQUIRE_INFO_INIT;
-    info.bytes = 2 * COPIES * bytes;
+    info.bytes = (uint64_t)2 * COPIES * bytes;
     if (!copies) note(b, IMPMEM_ERR_OUT_OF_HOST_MEMORY);
     else note(b, impmem_backend_acquire(b->fixed, &info, &region, NULL));
     for (int i = 0; i < 2; i++) note_code(b, SESSION_ASK(s, event_create, &events[i]));
@@ -395,7 +395,6 @@ static void time_steps(device_bench *b, bool growing, double *ns)
 static void bench_steps(device_bench *b)
 {
     static double quiet[STEPS], busy[STEPS];
-    /* Interleaved: a quiet run on either side of the one that grows; the better of the two is the floor. */
     time_steps(b, false, quiet);
     time_steps(b, true, busy);
     bench_row row;

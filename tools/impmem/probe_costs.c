@@ -54,7 +54,7 @@ static void time_chunks(probe_run *run, uint64_t mib, int rounds)
     char name[64];
     (void)snprintf(name, sizeof name, "a chunk of %llu MiB", (unsigned long long)mib);
     int code = SESSION_ASK(s, address_reserve, &base, bytes, s->device->facts.granule_bytes);
-    double us[CALLS];
+    double us[CALLS] = {0};
     for (int i = 0; i < rounds && !code; i++) {
         code = time_round(s, base, bytes, us);
         for (int k = 0; k < CALLS; k++) samples[k][i] = us[k];
@@ -200,7 +200,10 @@ static void check_latency(probe_run *run)
     else
         probe_say(run, "launches beside growth", PROBE_FAILED, (double)NAN, "", "code %d, %s", code,
                   impmem_status_name(st));
-    if (result) code = SESSION_ASK(s, host_free, result);
+    if (result) {
+        int ignored = SESSION_ASK(s, host_free, result);
+        (void)ignored;
+    }
     st = impmem_first_error(impmem_backend_release(&data, NULL), impmem_backend_release(&region, NULL));
     st = impmem_first_error(st, impmem_backend_destroy(backend, NULL));
     if (st) probe_say(run, "regions are released", PROBE_FAILED, (double)NAN, "", "%s", impmem_status_name(st));
