@@ -31,7 +31,8 @@ static impmem_plan_batch batch(const char *flag, const char *text)
     const char *tokens = split(text, 'x', sequences);
     if (!tokens)
         command_bad_usage("%s: \"%s\" is not BxL; expected for example 4x8192, sequences and tokens of each", flag, text);
-    return (impmem_plan_batch){flags_integer32(flag, sequences, 1, 1048576), flags_integer32(flag, tokens, 1, 2147483647)};
+    return (impmem_plan_batch){flags_integer32(flag, sequences, 1, PLAN_MAX_SEQUENCES),
+                               flags_integer32(flag, tokens, 1, PLAN_MAX_TOKENS)};
 }
 
 static void add_must_fit(plan_feature_flags *flags, const char *text)

@@ -5,9 +5,6 @@
 #include "impmem/bytes.h"
 #include "plan_verb.h"
 
-/* Ranges of what is counted in 32 bits; the planner's own limits are tighter for some models, and say so. */
-#define MAX_SEQUENCES 1048576u
-#define MAX_TOKENS 2147483647u
 #define MAX_POOL_TOKENS ((uint64_t)1 << 50)
 
 static const struct argp_option options[] = {
@@ -73,12 +70,14 @@ bool plan_flags_take(plan_flags *flags, int key, char *argument)
         flags->budget_bytes = flags_bytes("--budget", argument);
         flags->has_budget = true;
         return true;
-    case PLAN_KEY_BATCH: flags->max_batch = flags_integer32("--max-batch", argument, 1, MAX_SEQUENCES); return true;
-    case PLAN_KEY_CONTEXT: flags->max_seq_tokens = flags_integer32("--max-seq-len", argument, 1, MAX_TOKENS); return true;
+    case PLAN_KEY_BATCH: flags->max_batch = flags_integer32("--max-batch", argument, 1, PLAN_MAX_SEQUENCES); return true;
+    case PLAN_KEY_CONTEXT:
+        flags->max_seq_tokens = flags_integer32("--max-seq-len", argument, 1, PLAN_MAX_TOKENS);
+        return true;
     case PLAN_KEY_KV_DTYPE: flags_kv_dtype("--kv-dtype", argument, &flags->kv_dtype_k, &flags->kv_dtype_v); return true;
     case PLAN_KEY_BLOCK: flags->block_tokens = block_tokens(argument); return true;
     case PLAN_KEY_PREFILL:
-        flags->prefill_tokens = flags_integer32("--prefill-tokens", argument, 1, MAX_TOKENS);
+        flags->prefill_tokens = flags_integer32("--prefill-tokens", argument, 1, PLAN_MAX_TOKENS);
         return true;
     case PLAN_KEY_PROMISED:
         flags->promised_kv_tokens = flags_integer("--promised-kv-tokens", argument, 1, MAX_POOL_TOKENS);

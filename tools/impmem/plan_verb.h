@@ -9,6 +9,10 @@
 #include "impmem/plan_ranks.h"
 #include "impmem/plan_search.h"
 
+/* Ranges of what is counted in 32 bits; the planner's own limits are tighter for some models, and say so. */
+#define PLAN_MAX_SEQUENCES 1048576u
+#define PLAN_MAX_TOKENS 2147483647u
+
 /* --weight-cache KIND[:optional] */
 typedef struct plan_cache_flag {
     impmem_dtype dtype;

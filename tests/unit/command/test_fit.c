@@ -80,6 +80,21 @@ static void a_model_that_does_not_tell_its_training_needs_no_context(void **stat
     assert_fit(16000, 1, "memory");
 }
 
+static void memory_without_end_is_limited_by_what_can_be_numbered(void **state)
+{
+    (void)state;
+    const char *model = write_model("endless.json", 0);
+    /* The last whole block of a context that fits 31 bits; it plans, and one more token than those is no context. */
+    run("fit", model, "--budget", "10000TiB", "--json");
+    assert_fit(2147483632, 1, "numbering");
+    run("plan", model, "--budget", "10000TiB", "--max-seq-len", "2147483632");
+    assert_answer(0);
+    run("plan", model, "--budget", "10000TiB", "--max-seq-len", "2147483648");
+    assert_one_line_error(2);
+    run("fit", model, "--budget", "10000TiB", "--max-seq-len", "16", "--json");
+    assert_fit(16, 1048576, "numbering");
+}
+
 static void the_text_is_two_or_three_lines(void **state)
 {
     (void)state;
@@ -310,6 +325,7 @@ int main(void)
         cmocka_unit_test(the_largest_batch_is_what_the_blocks_left_hold),
         cmocka_unit_test(more_memory_than_the_model_can_use_is_limited_by_its_training),
         cmocka_unit_test(a_model_that_does_not_tell_its_training_needs_no_context),
+        cmocka_unit_test(memory_without_end_is_limited_by_what_can_be_numbered),
         cmocka_unit_test(the_text_is_two_or_three_lines),
         cmocka_unit_test(the_largest_context_plans_is_served_and_one_block_more_is_refused),
         cmocka_unit_test(the_largest_batch_plans_and_one_sequence_more_is_refused),

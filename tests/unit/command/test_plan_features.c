@@ -147,6 +147,42 @@ static void a_projector_has_weights_pixels_and_embeddings_until_it_is_turned_off
     json_decref(root);
 }
 
+/* A tower among the model's own weights: 56 pixels, 4 tokens an image, beside a language model 64 wide. */
+#define WITH_TOWER                                                                                                         \
+    "{\"model_type\": \"gemma3\", \"torch_dtype\": \"bfloat16\", \"text_config\": {\"model_type\": \"gemma3_text\", "      \
+    "\"hidden_size\": 64, \"intermediate_size\": 128, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "            \
+    "\"head_dim\": 16, \"num_hidden_layers\": 6, \"sliding_window\": 512, \"sliding_window_pattern\": 6, "                 \
+    "\"vocab_size\": 1000, \"max_position_embeddings\": 4096}, \"vision_config\": {\"model_type\": "                       \
+    "\"siglip_vision_model\", \"hidden_size\": 32, \"intermediate_size\": 64, \"num_hidden_layers\": 2, "                  \
+    "\"num_attention_heads\": 2, \"image_size\": 56, \"patch_size\": 14}, \"mm_tokens_per_image\": 4}"
+
+static void a_tower_inside_the_model_is_left_out_with_no_vision(void **state)
+{
+    (void)state;
+    const char *model = write_text("tower.json", WITH_TOWER);
+    run("plan", model, "--budget", "8GiB", "--json", "--images", "2");
+    assert_answer(0);
+    json_t *root = output_json();
+    const json_t *plan = member_of(root, "plan");
+    size_t n = 0;
+    const uint64_t with = bytes_of_ids(plan, IMPMEM_LINE_WEIGHTS, IMPMEM_LINE_WEIGHTS + 1, &n);
+    assert_line(plan, IMPMEM_LINE_VISION_PIXELS, 2 * 56 * 56 * 3 * 2);
+    assert_line(plan, IMPMEM_LINE_VISION_EMBEDDINGS, 2 * 4 * 64 * 2);
+    assert_no_line(plan, IMPMEM_LINE_VISION_WEIGHTS);
+    json_decref(root);
+    run("plan", model, "--budget", "8GiB", "--json", "--images", "2", "--no-vision");
+    assert_answer(0);
+    root = output_json();
+    plan = member_of(root, "plan");
+    assert_no_line(plan, IMPMEM_LINE_VISION_PIXELS);
+    /* Two layers of attention, 4 x 32 x 32, and feed-forward, 2 x 32 x 64, at least. */
+    assert_true(bytes_of_ids(plan, IMPMEM_LINE_WEIGHTS, IMPMEM_LINE_WEIGHTS + 1, &n) + 2 * 2 * 8192 <= with);
+    json_decref(root);
+    run("plan", model, "--budget", "8GiB", "--mmproj", projector());
+    assert_one_line_error(3);
+    assert_holds(result.err, "mmproj.gguf");
+}
+
 /* Four layers of Mamba, 64 wide, expanded to 128: convolution 128 x 3 columns, state 128 x 16. */
 #define MAMBA                                                                                                              \
     "{\"model_type\": \"mamba\", \"hidden_size\": 64, \"num_hidden_layers\": 4, \"vocab_size\": 1000, \"torch_dtype\": "   \
@@ -344,6 +380,7 @@ int main(void)
         cmocka_unit_test(one_feature_adds_its_own_line_and_changes_no_other),
         cmocka_unit_test(a_draft_has_weights_kv_and_verification_until_it_is_turned_off),
         cmocka_unit_test(a_projector_has_weights_pixels_and_embeddings_until_it_is_turned_off),
+        cmocka_unit_test(a_tower_inside_the_model_is_left_out_with_no_vision),
         cmocka_unit_test(recurrent_state_has_the_type_and_the_snapshots_asked_for),
         cmocka_unit_test(batches_that_must_fit_replace_the_whole_batch),
         cmocka_unit_test(a_bad_or_contradictory_flag_is_one_line_that_names_it),
