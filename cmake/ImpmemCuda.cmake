@@ -1,4 +1,4 @@
-# The driver room, src/cuda. Two of its files need the CUDA toolkit, and the archives that hold them are built only with it:
+# The driver room, src/cuda. A few of its files need the CUDA toolkit, and the archives that hold them are built only with it:
 #   libimpmem_cuda.a       the room with its driver table filled from the toolkit
 #   libimpmem_cublaslt.a   measuring what cuBLASLt reserves; opens that library at run time
 # Everything else of the room is plain C and is compiled everywhere, as impmem_cuda_room, with a table that says "no driver": the
@@ -10,11 +10,11 @@ endif()
 
 impmem_glob(cuda_sources cuda)
 set(cuda_real_sources ${cuda_sources})
-list(FILTER cuda_real_sources INCLUDE REGEX "/(driver|nvtx)_cuda\\.c$")
+list(FILTER cuda_real_sources INCLUDE REGEX "/(driver|management|nvtx)_cuda\\.c$")
 set(cuda_blas_sources ${cuda_sources})
 list(FILTER cuda_blas_sources INCLUDE REGEX "/cublaslt[^/]*\\.c$")
 set(cuda_room_sources ${cuda_sources})
-list(FILTER cuda_room_sources EXCLUDE REGEX "/(driver_cuda|nvtx_cuda|cublaslt[^/]*)\\.c$")
+list(FILTER cuda_room_sources EXCLUDE REGEX "/(driver_cuda|management_cuda|nvtx_cuda|cublaslt[^/]*)\\.c$")
 set(cuda_blas_real_sources ${cuda_blas_sources})
 list(FILTER cuda_blas_real_sources INCLUDE REGEX "_cuda\\.c$")
 set(cuda_blas_room_sources ${cuda_blas_sources})

@@ -1,18 +1,17 @@
 /* The table as the CUDA toolkit fills it: the one file that calls runtime and driver. Functions of the driver come through the
- * runtime's entry points, so that a program that holds this file starts, and answers, where there is no driver at all. The
- * management library is opened if it is there; it alone can tell what a device held before this process had a context on it.
+ * runtime's entry points, so that a program that holds this file starts, and answers, where there is no driver at all.
  */
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/internal.h"
 #include "cuda/driver.h"
+#include "cuda/management.h"
 #include "cuda/nvtx.h"
 
 /* X(name behind "cu", version of the interface). Without the prefix, since the headers rename functions by macros. */
@@ -47,14 +46,9 @@ enum {
 #define PLACE(name, version) AT_##name,
     SYMBOL_MAP(PLACE)
 #undef PLACE
-        AT_nvmlInit,
-    AT_nvmlShutdown,
-    AT_nvmlHandle,
-    AT_nvmlMemory,
-    AT_nvmlProcesses,
-    N_PLACES
+        N_PLACES
 };
-_Static_assert((int)N_PLACES <= (int)IMPMEM__DRIVER_SYMBOLS, "the table has a place for every symbol");
+_Static_assert((int)N_PLACES <= (int)IMPMEM__MANAGEMENT_SYMBOL, "the table has a place for every symbol");
 
 #define CALL(d, name, version) ((PFN_cu##name##_v##version)(d)->symbol[AT_##name])
 
@@ -157,69 +151,6 @@ static int memory_info(impmem__driver *d, uint64_t *out_free, uint64_t *out_tota
     *out_free = free_bytes;
     *out_total = total;
     return code;
-}
-
-/* ---- the management library --------------------------------------------------------------------------------------------------------- */
-
-/* The parts of its interface that are used, as that library lays them out. */
-typedef struct nvml_memory {
-    unsigned version;
-    unsigned long long total, reserved, free, used;
-} nvml_memory;
-typedef struct nvml_process {
-    unsigned pid;
-    unsigned long long used;
-    unsigned gpu_instance, compute_instance;
-} nvml_process;
-typedef int (*nvml_plain_fn)(void);
-typedef int (*nvml_handle_fn)(const char *identity, void **out);
-typedef int (*nvml_memory_fn)(void *device, nvml_memory *out);
-typedef int (*nvml_processes_fn)(void *device, unsigned *count, nvml_process *out);
-enum { NVML_MEMORY_VERSION = (int)(sizeof(nvml_memory) | 2u << 24), NVML_MOST_PROCESSES = 64 };
-
-static int managed_memory(impmem__driver *d, const unsigned char identity[16], uint64_t *out_used, uint64_t *out_others)
-{
-    char text[48];
-    const unsigned char *u = identity;
-    (void)snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
-                   u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
-    void *device = NULL;
-    nvml_memory memory;
-    memset(&memory, 0, sizeof memory);
-    memory.version = NVML_MEMORY_VERSION;
-    if (((nvml_handle_fn)d->symbol[AT_nvmlHandle])(text, &device)) return IMPMEM__CODE_NOT_SUPPORTED;
-    if (((nvml_memory_fn)d->symbol[AT_nvmlMemory])(device, &memory)) return IMPMEM__CODE_NOT_PERMITTED;
-    *out_used = memory.used;
-    *out_others = 0;
-    nvml_process process[NVML_MOST_PROCESSES];
-    unsigned n = NVML_MOST_PROCESSES;
-    if (d->symbol[AT_nvmlProcesses] && ((nvml_processes_fn)d->symbol[AT_nvmlProcesses])(device, &n, process) == 0) {
-        for (unsigned i = 0; i < n && i < NVML_MOST_PROCESSES; i++) {
-            /* A process of another container is listed without its bytes, as all ones. */
-            if (process[i].pid != (unsigned)getpid() && process[i].used != ~0ull) *out_others += process[i].used;
-        }
-    }
-    return IMPMEM__CODE_OK;
-}
-
-static void open_management(impmem__driver *d)
-{
-    d->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!d->library) return;
-    static const char *const names[] = {"nvmlInit_v2", "nvmlShutdown", "nvmlDeviceGetHandleByUUID",
-                                        "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetComputeRunningProcesses_v3"};
-    for (int i = 0; i < 5; i++) {
-        void *symbol = dlsym(d->library, names[i]);
-        memcpy(&d->symbol[AT_nvmlInit + i], &symbol, sizeof symbol);
-    }
-    bool usable = d->symbol[AT_nvmlInit] && d->symbol[AT_nvmlShutdown] && d->symbol[AT_nvmlHandle] &&
-                  d->symbol[AT_nvmlMemory];
-    if (usable && ((nvml_plain_fn)d->symbol[AT_nvmlInit])() == 0) {
-        d->managed_memory = managed_memory;
-        return;
-    }
-    (void)dlclose(d->library);
-    d->library = NULL;
 }
 
 /* ---- memory ----------------------------------------------------------------------------------------------------------------------- */
@@ -654,15 +585,12 @@ impmem_status impmem__driver_fill(impmem__driver *driver, impmem_error *why)
         else if (!driver->missing[0]) (void)snprintf(driver->missing, sizeof driver->missing, "%s", symbols[i].name);
     }
     fill_driver(driver);
-    open_management(driver);
+    impmem__management_fill(driver);
     impmem__nvtx_fill(driver);
     return IMPMEM_OK;
 }
 
 void impmem__driver_empty(impmem__driver *driver)
 {
-    if (!driver->library) return;
-    (void)((nvml_plain_fn)driver->symbol[AT_nvmlShutdown])();
-    (void)dlclose(driver->library);
-    driver->library = NULL;
+    impmem__management_empty(driver);
 }

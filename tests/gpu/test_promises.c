@@ -7,50 +7,11 @@
 
 #include "impmem/conformance.h"
 #include "impmem/grower.h"
+#include "unit/cuda/owning.h"
 
 /* ---- the one suite -------------------------------------------------------------------------------------------------------------------- */
 
 typedef enum kind { KIND_MALLOC, KIND_VMM, KIND_VMM_KEEPING, KIND_PINNED, KIND_NODE } kind;
-
-/* The suite brings a ledger with each check, and a device books on one ledger: a backend here opens a device of its own. */
-typedef struct owning {
-    impmem_backend_ops inner;
-    void *self;
-    impmem_cuda_device *device;
-} owning;
-
-static impmem_status own_acquire(void *s, uint64_t n, uint64_t a, void **out, impmem_error *why)
-{
-    return ((owning *)s)->inner.acquire(((owning *)s)->self, n, a, out, why);
-}
-static impmem_status own_release(void *s, void *base, uint64_t n)
-{
-    return ((owning *)s)->inner.release(((owning *)s)->self, base, n);
-}
-static impmem_status own_reserve(void *s, uint64_t n, uint64_t a, void **out, impmem_error *why)
-{
-    return ((owning *)s)->inner.reserve(((owning *)s)->self, n, a, out, why);
-}
-static impmem_status own_commit(void *s, void *base, uint64_t o, uint64_t n, uint64_t *got, impmem_error *why)
-{
-    return ((owning *)s)->inner.commit(((owning *)s)->self, base, o, n, got, why);
-}
-static impmem_status own_decommit(void *s, void *base, uint64_t o, uint64_t n)
-{
-    return ((owning *)s)->inner.decommit(((owning *)s)->self, base, o, n);
-}
-static impmem_status own_query(void *s, impmem_backend_properties *out)
-{
-    return ((owning *)s)->inner.query(((owning *)s)->self, out);
-}
-static void own_destroy(void *s)
-{
-    owning *o = s;
-    o->inner.destroy(o->self);
-    impmem_status ignored = impmem_cuda_device_close(&o->device, NULL);
-    (void)ignored;
-    free(o);
-}
 
 static impmem_status make_inner(kind k, impmem_cuda_device *device, impmem_backend **out, impmem_error *why)
 {
@@ -70,30 +31,12 @@ static impmem_status make_inner(kind k, impmem_cuda_device *device, impmem_backe
 
 static impmem_status create_owning(void *context, impmem_ledger *ledger, impmem_backend **out, impmem_error *why)
 {
-    owning *o = calloc(1, sizeof *o);
-    if (!o) return IMPMEM_ERR_OUT_OF_HOST_MEMORY;
-    impmem_backend *front = NULL;
-    impmem_status st = impmem_cuda_device_open(ledger, NULL, &o->device, why);
-    if (!st) st = make_inner(*(kind *)context, o->device, &front, why);
-    if (st) {
-        impmem_status ignored = impmem_cuda_device_close(&o->device, NULL);
-        (void)ignored;
-        free(o);
-        return st;
-    }
-    /* The inner front goes; its vtable and object go on under the suite's. */
-    o->inner = front->ops;
-    o->self = front->self;
-    bool growable = front->ops.reserve != NULL;
-    front->ops.destroy = NULL;
-    st = impmem_backend_destroy(front, why);
-    impmem_backend_ops ops = {sizeof ops, 1, own_acquire, own_release, NULL, NULL, NULL, own_query, own_destroy};
-    if (growable) {
-        ops.reserve = own_reserve;
-        ops.commit = own_commit;
-        ops.decommit = own_decommit;
-    }
-    return st ? st : impmem_backend_create(ledger, &ops, o, out, why);
+    impmem_cuda_device *device = NULL;
+    impmem_backend *inner = NULL;
+    impmem_status st = impmem_cuda_device_open(ledger, NULL, &device, why);
+    if (!st) st = make_inner(*(kind *)context, device, &inner, why);
+    if (!st) return own_device(ledger, device, inner, out, why);
+    return impmem_first_error(st, impmem_cuda_device_close(&device, NULL));
 }
 
 static gpu_world suite_world; /* whose device current the fills and reads run on */

@@ -1,5 +1,5 @@
 /* The workspace ladder, planned shapes, and measuring cuBLASLt, over a library made for the test. */
-#include "fake_driver.h"
+#include "world.h"
 
 #include "cuda/cublaslt.h"
 

@@ -1,5 +1,5 @@
 /* Opening, asking and closing a device. */
-#include "fake_driver.h"
+#include "world.h"
 #include "impmem/control.h"
 
 static void a_build_without_a_driver_says_so(void **state)

@@ -1,6 +1,6 @@
 /* Measuring what is not ours, remembering it, residency, annotations. */
 #define _GNU_SOURCE
-#include "fake_driver.h"
+#include "world.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,7 +1,8 @@
 /* cudaMalloc and page-locked host memory. */
-#include "fake_driver.h"
+#include "world.h"
 #include "impmem/conformance.h"
 #include "impmem/pinned.h"
+#include "owning.h"
 
 /* ---- the one suite ------------------------------------------------------------------------------------------------------------------- */
 
@@ -11,62 +12,20 @@ typedef struct suite {
     impmem_status (*create)(impmem_cuda_device *device, impmem_backend **out, impmem_error *why);
 } suite;
 
-/* A backend that owns its device: the suite knows nothing of devices. */
-typedef struct owning {
-    impmem_backend_ops inner;
-    void *self;
-    impmem_cuda_device *device;
-} owning;
-
 static void report(void *context, const char *check, bool passed, const char *detail)
 {
     (void)context;
     if (!passed) print_error("%s: %s\n", check, detail);
 }
 
-static impmem_status ow_acquire(void *s, uint64_t bytes, uint64_t alignment, void **out, impmem_error *why)
-{
-    owning *o = s;
-    return o->inner.acquire(o->self, bytes, alignment, out, why);
-}
-static impmem_status ow_release(void *s, void *base, uint64_t bytes)
-{
-    owning *o = s;
-    return o->inner.release(o->self, base, bytes);
-}
-static impmem_status ow_query(void *s, impmem_backend_properties *out)
-{
-    owning *o = s;
-    return o->inner.query(o->self, out);
-}
-static void ow_destroy(void *s)
-{
-    owning *o = s;
-    o->inner.destroy(o->self);
-    assert_int_equal(impmem_cuda_device_close(&o->device, NULL), IMPMEM_OK);
-    free(o);
-}
-
-/* The inner front is taken off again: its vtable and object go on under the suite's. */
 static impmem_status create_owning(void *context, impmem_ledger *ledger, impmem_backend **out, impmem_error *why)
 {
     suite *s = context;
-    owning *o = calloc(1, sizeof *o);
-    assert_non_null(o);
-    impmem_backend *front = NULL;
-    assert_int_equal(impmem__cuda_device_open(ledger, NULL, &s->fake.table, &o->device, why), IMPMEM_OK);
-    assert_int_equal(s->create(o->device, &front, why), IMPMEM_OK);
-    o->inner = front->ops;
-    o->self = front->self;
-    front->ops.destroy = NULL;
-    assert_int_equal(impmem_backend_destroy(front, NULL), IMPMEM_OK);
-    const impmem_backend_ops ops = {.size = sizeof ops,
-                                    .version = 1,
-                                    .acquire = ow_acquire,
-                                    .release = ow_release,
-                                    .query = ow_query,
-                                    .destroy = ow_destroy};
-    return impmem_backend_create(ledger, &ops, o, out, why);
+    impmem_cuda_device *device = NULL;
+    impmem_backend *inner = NULL;
+    assert_int_equal(impmem__cuda_device_open(ledger, NULL, &s->fake.table, &device, why), IMPMEM_OK);
+    assert_int_equal(s->create(device, &inner, why), IMPMEM_OK);
+    return own_device(ledger, device, inner, out, why);
 }
 
 static impmem_status make_malloc(impmem_cuda_device *device, impmem_backend **out, impmem_error *why)

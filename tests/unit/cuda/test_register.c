@@ -1,5 +1,5 @@
 /* Page-locking of foreign memory. */
-#include "fake_driver.h"
+#include "world.h"
 
 #include "impmem/pinned.h"
 

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include <time.h>
 
-#include "fake_driver.h"
+#include "world.h"
 
 typedef struct queued {
     world w;

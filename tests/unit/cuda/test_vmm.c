@@ -1,6 +1,7 @@
 /* The virtual-memory backend: transactions, call order, kept chunks, export. */
-#include "fake_driver.h"
+#include "world.h"
 #include "impmem/conformance.h"
+#include "owning.h"
 
 enum { CHUNK = 128 * 1024 };
 
@@ -41,62 +42,17 @@ static impmem_cuda_vmm_stats stats_of(const vm *v)
 
 /* ---- the one suite ------------------------------------------------------------------------------------------------------------------- */
 
-typedef struct owning {
-    impmem_backend_ops inner;
-    void *self;
-    impmem_cuda_device *device;
-} owning;
-
-static impmem_status ow_acquire(void *s, uint64_t n, uint64_t a, void **out, impmem_error *why)
-{
-    return ((owning *)s)->inner.acquire(((owning *)s)->self, n, a, out, why);
-}
-static impmem_status ow_release(void *s, void *base, uint64_t n)
-{
-    return ((owning *)s)->inner.release(((owning *)s)->self, base, n);
-}
-static impmem_status ow_reserve(void *s, uint64_t n, uint64_t a, void **out, impmem_error *why)
-{
-    return ((owning *)s)->inner.reserve(((owning *)s)->self, n, a, out, why);
-}
-static impmem_status ow_commit(void *s, void *base, uint64_t o, uint64_t n, uint64_t *got, impmem_error *why)
-{
-    return ((owning *)s)->inner.commit(((owning *)s)->self, base, o, n, got, why);
-}
-static impmem_status ow_decommit(void *s, void *base, uint64_t o, uint64_t n)
-{
-    return ((owning *)s)->inner.decommit(((owning *)s)->self, base, o, n);
-}
-static impmem_status ow_query(void *s, impmem_backend_properties *out)
-{
-    return ((owning *)s)->inner.query(((owning *)s)->self, out);
-}
-static void ow_destroy(void *s)
-{
-    owning *o = s;
-    o->inner.destroy(o->self);
-    assert_int_equal(impmem_cuda_device_close(&o->device, NULL), IMPMEM_OK);
-    free(o);
-}
-
 static impmem_status create_owning(void *context, impmem_ledger *ledger, impmem_backend **out, impmem_error *why)
 {
     fake_driver *f = context;
-    owning *o = calloc(1, sizeof *o);
-    assert_non_null(o);
-    impmem_backend *front = NULL;
+    impmem_cuda_device *device = NULL;
+    impmem_backend *inner = NULL;
     impmem_cuda_vmm_options v = IMPMEM_CUDA_VMM_OPTIONS_INIT;
     v.chunk_bytes = CHUNK;
     v.capacity_bytes = 64 * CHUNK;
-    assert_int_equal(impmem__cuda_device_open(ledger, NULL, &f->table, &o->device, why), IMPMEM_OK);
-    assert_int_equal(impmem_cuda_vmm_backend_create(o->device, &v, &front, why), IMPMEM_OK);
-    o->inner = front->ops;
-    o->self = front->self;
-    front->ops.destroy = NULL;
-    assert_int_equal(impmem_backend_destroy(front, NULL), IMPMEM_OK);
-    const impmem_backend_ops ops = {sizeof ops, 1,           ow_acquire, ow_release, ow_reserve,
-                                    ow_commit,  ow_decommit, ow_query,   ow_destroy};
-    return impmem_backend_create(ledger, &ops, o, out, why);
+    assert_int_equal(impmem__cuda_device_open(ledger, NULL, &f->table, &device, why), IMPMEM_OK);
+    assert_int_equal(impmem_cuda_vmm_backend_create(device, &v, &inner, why), IMPMEM_OK);
+    return own_device(ledger, device, inner, out, why);
 }
 
 static impmem_status fill(void *context, void *address, int value, uint64_t bytes)
