@@ -8,6 +8,7 @@
 #include "flags.h"
 #include "impmem/version.h"
 
+/* clang-format off */
 static const command_verb verbs[] = {
     {"plan", command_plan},
     {"fit", command_fit},
@@ -18,6 +19,7 @@ static const command_verb verbs[] = {
     {"simulate", command_simulate},
     {"cache-sim", command_cache_sim},
 };
+/* clang-format on */
 enum { N_VERBS = sizeof verbs / sizeof verbs[0], KEY_VERSION = 'V' };
 
 static const char doc[] =
