@@ -34,7 +34,7 @@ typedef struct impmem_control_kv {
     uint32_t cache_entries; /* blocks that the prefix cache can name; 0 = no prefix cache */
 } impmem_control_kv;
 IMPMEM_NODISCARD impmem_status impmem_control_kv_bytes(const impmem_control_kv *shape, uint64_t *out_bytes);
-IMPMEM_NODISCARD impmem_status impmem_control_engine_bytes(uint64_t *out_bytes);
+IMPMEM_NODISCARD impmem_status impmem_control_engine_bytes(uint32_t max_batch, uint32_t n_state_pools, uint64_t *out_bytes);
 
 #ifdef __cplusplus
 }

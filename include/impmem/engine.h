@@ -65,8 +65,8 @@ IMPMEM_NODISCARD impmem_status impmem_engine_take_transient(impmem_engine *engin
 
 /* ---- requests ------------------------------------------------------------------------------------------------------------ */
 
-/* Reserves prompt + max_new_tokens over every resource that a sequence needs (the blocks of all KV groups, a sequence slot), all
- * or nothing, and holds the reservation until release. *admission as impmem_kv_admit writes it.
+/* Reserves prompt + max_new_tokens over every resource that a sequence needs (the blocks of all KV groups, a sequence slot, a
+ * slot of each pool of per-sequence state), all or nothing, and holds it until release. *admission as impmem_kv_admit writes it.
  *   NEVER_FITS  can never be served by this engine: refuse the request for good
  *   CAPACITY    does not fit now: queue it
  *   STATE       draining, or KV is not open yet; UNSUPPORTED: the plan has no KV */
@@ -77,6 +77,10 @@ IMPMEM_NODISCARD impmem_status impmem_engine_release(impmem_engine *engine, impm
 /* From here on admission answers STATE; running sequences go on. `resume` undoes it. */
 IMPMEM_NODISCARD impmem_status impmem_engine_drain(impmem_engine *engine);
 IMPMEM_NODISCARD impmem_status impmem_engine_resume(impmem_engine *engine);
+/* Where the sequence's slot of state pool `index` lies. NOT_FOUND: no such pool, or one of rollback copies or snapshots, which are
+ * their owner's to take; STALE. */
+IMPMEM_NODISCARD impmem_status impmem_engine_state_slot(const impmem_engine *engine, impmem_sequence sequence,
+                                                        uint32_t index, impmem_block_span *out);
 bool impmem_engine_is_idle(const impmem_engine *engine);  /* no sequence lives and no scratch mark is open */
 impmem_kv *impmem_engine_kv(const impmem_engine *engine); /* NULL: no KV, or not open yet */
 

@@ -56,6 +56,7 @@ typedef struct impmem_kv_options {
     struct {
         impmem_block_pool *pool;   /* outlives the KV manager; used by nothing else while it is open (growing it is fine) */
         uint32_t window_tokens;    /* 0 = full attention. Group 0 is the full one when any layer is full */
+        uint32_t reserved_blocks;  /* of the pool, that no sequence may count on: null, spare and fenced ones */
         uint32_t in_flight_tokens; /* of a window group: the largest prefill chunk. A longer append may be CAPACITY */
     } group[IMPMEM_KV_MAX_GROUPS];
     uint32_t n_groups;
@@ -71,7 +72,7 @@ typedef struct impmem_kv_options {
 } impmem_kv_options;
 #define IMPMEM_KV_OPTIONS_INIT                                                                                             \
     {                                                                                                                      \
-        sizeof(impmem_kv_options), 1, {{NULL, 0, 0}}, 0, 0, 0, 0, 0, false, 0, 0, 0                                        \
+        sizeof(impmem_kv_options), 1, {{NULL, 0, 0, 0}}, 0, 0, 0, 0, 0, false, 0, 0, 0                                     \
     }
 
 /* Exact host bytes of the tables that open takes, for the planner. Where there is no pool yet, leave it NULL and let

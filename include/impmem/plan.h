@@ -102,7 +102,7 @@ typedef struct impmem_plan_input {
     uint64_t commit_chunk_bytes;    /* growth step of the KV pools; 0 = 64 MiB; rounded up to the granule */
     uint32_t kv_initial_percent;    /* of the KV pools committed at open, 1..100; 0 = 100 */
     uint32_t journal_records;       /* of the ledger this plan will be opened on; 0 = 4096 */
-    uint32_t extra_refs;            /* shares beyond one reference per block; 0 = one per block */
+    uint32_t extra_refs; /* shares beyond one reference per block; 0 = one for each position of the whole batch */
     const impmem_demand *demand;
     uint32_t n_demands; /* <= IMPMEM_PLAN_MAX_DEMANDS */
     /* Batches, each of which must fit by itself; with one sequence of max_seq_tokens they then are the smallest load,

@@ -89,9 +89,11 @@ impmem_status impmem_control_block_pool_bytes(uint32_t max_blocks, uint32_t extr
     return IMPMEM_OK;
 }
 
-impmem_status impmem_control_engine_bytes(uint64_t *out_bytes)
+impmem_status impmem_control_engine_bytes(uint32_t max_batch, uint32_t n_state_pools, uint64_t *out_bytes)
 {
     if (!out_bytes) return IMPMEM_ERR_INVALID_ARGUMENT;
-    *out_bytes = IMPMEM__ENGINE_OBJECT_BYTES;
-    return IMPMEM_OK;
+    uint64_t bytes = IMPMEM__ENGINE_OBJECT_BYTES, slots = (uint64_t)max_batch * n_state_pools;
+    impmem_status st = add_table(&bytes, slots, IMPMEM__ENGINE_SLOT_BYTES);
+    if (!st) *out_bytes = bytes;
+    return st;
 }

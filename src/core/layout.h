@@ -37,6 +37,7 @@
 #define IMPMEM__KV_CACHED_ROOTS 256u /* most namespaces that cached blocks may belong to at once */
 #define IMPMEM__KV_MAX_ROWS 0x7ffffffeu
 
+#define IMPMEM__ENGINE_SLOT_BYTES 16u      /* one sequence's reference in one pool of state */
 #define IMPMEM__ENGINE_OBJECT_BYTES 49152u /* holds a whole impmem_plan */
 
 #endif

@@ -9,6 +9,7 @@
 #include "engine/internal.h"
 #include "impmem/control.h"
 
+_Static_assert(sizeof(impmem_block_ref) == IMPMEM__ENGINE_SLOT_BYTES, "the planner charges the slots of sequences");
 _Static_assert(sizeof(struct impmem_engine) <= IMPMEM__ENGINE_OBJECT_BYTES, "the planner charges the engine object");
 
 static impmem_status check_backend(const impmem_ledger *ledger, const impmem_plan *plan, const impmem_backend *backend,
@@ -148,7 +149,7 @@ impmem_status impmem_engine_open(impmem_ledger *ledger, const impmem_plan *plan,
     impmem_status st = check_open(ledger, plan, backends, out, why);
     if (st) return st;
     uint64_t bytes = 0;
-    st = impmem_control_engine_bytes(&bytes);
+    st = impmem_control_engine_bytes(plan->max_batch, plan->n_state_pools, &bytes);
     void *memory = NULL;
     if (!st)
         st = impmem_ledger_host_allocate(ledger, IMPMEM_LINE_HOST_CONTROL, IMPMEM_TAG_HOST_CONTROL, bytes, &memory, why);
@@ -158,6 +159,7 @@ impmem_status impmem_engine_open(impmem_ledger *ledger, const impmem_plan *plan,
     engine->ledger = ledger;
     engine->backends = *backends;
     engine->object_bytes = bytes;
+    engine->slot = (impmem_block_ref *)(void *)((char *)memory + IMPMEM__ENGINE_OBJECT_BYTES);
     st = charge_lines(engine, why);
     if (!st) st = open_regions(engine, true, why);
     if (st) return impmem_first_error(st, close_parts(engine, NULL));

@@ -19,6 +19,7 @@ struct impmem_engine {
     impmem_pinned pinned[IMPMEM_PLAN_MAX_REGIONS]; /* by plan region index */
     uint32_t charged_lines;                        /* lines [0, charged_lines) that are charges have been charged */
     uint64_t object_bytes;
+    impmem_block_ref *slot; /* n_state_pools for each of max_batch sequences */
     bool draining;
 };
 

@@ -1,6 +1,7 @@
 /* src/engine/requests.c - the life of a request: admission over every resource, release, draining. */
 #include "core/internal.h"
 #include "engine/internal.h"
+#include "kv/live.h"
 
 impmem_status impmem__engine_open_kv(impmem_engine *engine, impmem_error *why)
 {
@@ -12,11 +13,77 @@ impmem_status impmem__engine_open_kv(impmem_engine *engine, impmem_error *why)
         options.group[g].pool = engine->pool[g];
         options.group[g].window_tokens = plan->kv_group[g].window_tokens;
         options.group[g].in_flight_tokens = plan->prefill_tokens;
+        options.group[g].reserved_blocks = (uint32_t)plan->kv_group[g].reserved_blocks;
     }
     options.block_tokens = plan->block_tokens;
     options.max_sequences = plan->max_batch;
     options.max_seq_tokens = plan->max_seq_tokens;
     return impmem_kv_open(engine->ledger, &options, &engine->kv, why);
+}
+
+/* One slot for each sequence; rollback copies and snapshots come and go within one, and are their owner's to take. */
+static bool is_per_sequence(const impmem_state_pool *pool)
+{
+    return pool->kind == IMPMEM_STATE_RECURRENT || pool->kind == IMPMEM_STATE_CROSS ||
+           pool->kind == IMPMEM_STATE_RESIDUAL_RING || pool->kind == IMPMEM_STATE_DRAFT;
+}
+
+static impmem_block_ref *slots_of(const impmem_engine *engine, impmem_sequence sequence)
+{
+    return engine->slot + (size_t)sequence.slot_ * engine->plan.n_state_pools;
+}
+
+static impmem_status undo_promises(impmem_engine *engine, uint32_t pools, impmem_status cause)
+{
+    impmem_status st = cause;
+    for (uint32_t i = 0; i < pools; i++)
+        if (is_per_sequence(&engine->plan.state_pool[i]))
+            st = impmem_first_error(st, impmem_block_pool_unreserve(engine->state_pool[i], 1));
+    return st;
+}
+
+/* A slot promised in every pool of state, or in none. */
+static impmem_status promise_slots(impmem_engine *engine, impmem_error *why)
+{
+    for (uint32_t i = 0; i < engine->plan.n_state_pools; i++) {
+        if (!is_per_sequence(&engine->plan.state_pool[i])) continue;
+        impmem_status st = impmem_block_pool_reserve(engine->state_pool[i], 1);
+        if (!st) continue;
+        impmem__error_set(why, st, "admission", "no slot is free in state pool %u", i);
+        return undo_promises(engine, i, st);
+    }
+    return IMPMEM_OK;
+}
+
+/* Promised slots become the sequence's. What is promised can be taken. */
+static impmem_status take_slots(impmem_engine *engine, impmem_sequence sequence, uint64_t owner)
+{
+    impmem_status st = IMPMEM_OK;
+    impmem_block_ref *slot = slots_of(engine, sequence);
+    for (uint32_t i = 0; i < engine->plan.n_state_pools; i++)
+        if (is_per_sequence(&engine->plan.state_pool[i]))
+            st = impmem_first_error(
+                st, impmem_block_take_reserved(engine->state_pool[i], IMPMEM_HOLDER_SEQUENCE, owner, &slot[i]));
+    return st;
+}
+
+static impmem_status drop_slots(impmem_engine *engine, impmem_sequence sequence)
+{
+    impmem_status st = IMPMEM_OK;
+    impmem_block_ref *slot = slots_of(engine, sequence);
+    for (uint32_t i = 0; i < engine->plan.n_state_pools; i++)
+        st = impmem_first_error(st, impmem_block_drop(engine->state_pool[i], &slot[i]));
+    return st;
+}
+
+impmem_status impmem_engine_state_slot(const impmem_engine *engine, impmem_sequence sequence, uint32_t index,
+                                       impmem_block_span *out)
+{
+    if (!engine || !out) return IMPMEM_ERR_INVALID_ARGUMENT;
+    if (index >= engine->plan.n_state_pools || !is_per_sequence(&engine->plan.state_pool[index]))
+        return IMPMEM_ERR_NOT_FOUND;
+    if (!engine->kv || !impmem__kv_is_live(engine->kv, sequence)) return IMPMEM_ERR_STALE;
+    return impmem_block_address(engine->state_pool[index], slots_of(engine, sequence)[index], out);
 }
 
 impmem_status impmem_engine_admit(impmem_engine *engine, const impmem_kv_request *request, impmem_sequence *out,
@@ -29,13 +96,20 @@ impmem_status impmem_engine_admit(impmem_engine *engine, const impmem_kv_request
     if (!engine->kv)
         return impmem__error_set(why, IMPMEM_ERR_STATE, "admission", "KV opens at the end of loading, and loading goes on");
     if (engine->draining) return impmem__error_set(why, IMPMEM_ERR_STATE, "admission", "the engine is draining");
-    return impmem_kv_admit(engine->kv, request, out, admission, why);
+    impmem_status st = promise_slots(engine, why);
+    if (st) return st;
+    st = impmem_kv_admit(engine->kv, request, out, admission, why);
+    return st ? undo_promises(engine, engine->plan.n_state_pools, st) : take_slots(engine, *out, request->owner);
 }
 
 impmem_status impmem_engine_release(impmem_engine *engine, impmem_sequence *sequence)
 {
     if (!engine || !sequence) return IMPMEM_ERR_INVALID_ARGUMENT;
-    return engine->kv ? impmem_kv_release(engine->kv, sequence) : IMPMEM_ERR_STATE;
+    if (!engine->kv) return IMPMEM_ERR_STATE;
+    impmem_sequence released = *sequence;
+    const bool live = impmem__kv_is_live(engine->kv, released);
+    impmem_status st = impmem_kv_release(engine->kv, sequence);
+    return st || !live ? st : drop_slots(engine, released);
 }
 
 static impmem_status set_draining(impmem_engine *engine, bool draining)

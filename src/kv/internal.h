@@ -71,7 +71,8 @@ typedef struct impmem__kv_group {
     impmem_block_ref *refs; /* max_blocks a sequence slot */
     uint32_t *ids;          /* the same */
     uint64_t promised;
-    uint64_t holds; /* references given out by impmem_kv_hold */
+    uint32_t set_apart; /* blocks kept reserved in the pool */
+    uint64_t holds;     /* references given out by impmem_kv_hold */
     uint32_t window;
     uint32_t in_flight;
     uint32_t number;

@@ -70,7 +70,8 @@ static impmem_status find_most_tokens(impmem_kv *kv)
         impmem_status st = impmem_size_blocks_per_sequence(kv->max_seq_tokens, kv->block_tokens, kv->group[g].window,
                                                            kv->group[g].in_flight, &need);
         if (st) return st;
-        if (need > pool.max_blocks && pool.max_blocks * kv->block_tokens < most) most = pool.max_blocks * kv->block_tokens;
+        uint64_t usable = pool.max_blocks - pool.reserved_blocks;
+        if (need > usable && usable * kv->block_tokens < most) most = usable * kv->block_tokens;
     }
     kv->most_tokens = (uint32_t)most;
     return IMPMEM_OK;
@@ -86,8 +87,21 @@ static void number_sequences(impmem_kv *kv, uint32_t first_generation)
     }
 }
 
+/* Blocks that no sequence may count on stay reserved in the pool while the manager is open. */
+static impmem_status set_apart(impmem_kv *kv, const impmem_kv_options *options)
+{
+    for (uint32_t g = 0; g < kv->n_groups; g++) {
+        impmem_status st = impmem_block_pool_reserve(kv->group[g].pool, options->group[g].reserved_blocks);
+        if (st) return st;
+        kv->group[g].set_apart = options->group[g].reserved_blocks;
+    }
+    return IMPMEM_OK;
+}
+
 static void destroy(impmem_kv *kv)
 {
+    for (uint32_t g = 0; g < kv->n_groups; g++)
+        if (impmem_block_pool_unreserve(kv->group[g].pool, kv->group[g].set_apart)) kv->broken++;
     impmem_ledger_host_free(kv->ledger, kv->control_line, IMPMEM_TAG_HOST_CONTROL, kv, kv->table_bytes);
 }
 
@@ -121,6 +135,11 @@ impmem_status impmem_kv_open(impmem_ledger *ledger, const impmem_kv_options *opt
     kv->seed = impmem_ledger_seed(ledger);
     kv->next_generation = impmem__seal_start(ledger, id);
     attach(kv, options, &layout);
+    st = set_apart(kv, options);
+    if (st) {
+        destroy(kv);
+        return impmem__error_set(why, st, SUBJECT, "a pool has fewer blocks than are to be set apart");
+    }
     st = find_most_tokens(kv);
     if (st) {
         destroy(kv);

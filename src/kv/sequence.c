@@ -1,5 +1,6 @@
 /* sequence.c - what happens to a sequence between admission and publication: append, truncate, release, hold. */
 #include "kv/internal.h"
+#include "kv/live.h"
 
 /* What one append does to a group. */
 typedef struct step {
@@ -231,6 +232,11 @@ impmem_status impmem_kv_release(impmem_kv *kv, impmem_sequence *seq)
 }
 
 /* ---- reading and holding -------------------------------------------------------------------------------------------------- */
+
+bool impmem__kv_is_live(const impmem_kv *kv, impmem_sequence sequence)
+{
+    return impmem__kv_find_sequence(kv, sequence) != NULL;
+}
 
 uint32_t impmem_kv_tokens(const impmem_kv *kv, impmem_sequence seq)
 {

@@ -49,6 +49,7 @@ typedef struct impmem__terms {
     impmem_load load;
     uint32_t block_tokens;
     uint32_t journal_records;
+    uint32_t extra_refs; /* of the full group */
     uint32_t initial_percent;
     impmem_dtype k, v;
     uint64_t granule_bytes;

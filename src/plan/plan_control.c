@@ -93,7 +93,7 @@ impmem_status impmem__plan_control_bytes(const impmem_plan *plan, uint32_t n_lin
 {
     uint64_t sum = 0, engine = 0;
     impmem_status st = impmem_control_ledger_bytes(n_lines, plan->journal_records, &sum);
-    if (!st) st = impmem_control_engine_bytes(&engine);
+    if (!st) st = impmem_control_engine_bytes(plan->max_batch, plan->n_state_pools, &engine);
     if (!st) st = impmem_add(&sum, sum, engine);
     if (!st) st = add_backends(plan, &sum);
     for (uint32_t r = 0; r < plan->n_regions && !st; r++) st = add_region(plan, r, &sum);

@@ -355,7 +355,7 @@ static void emit_header(emitter *e)
     p->granule_bytes = t->granule_bytes;
     p->commit_chunk_bytes = t->chunk_bytes;
     p->journal_records = t->journal_records;
-    p->extra_refs = t->in->extra_refs;
+    p->extra_refs = t->extra_refs;
     for (uint32_t a = 0; a < IMPMEM_N_ACCOUNTS; a++) p->budget_bytes[a] = t->budget_bytes[a];
 }
 

@@ -257,6 +257,11 @@ static impmem_status demand_blocks(impmem__terms *t, uint32_t g, impmem_error *w
             "the KV demand is %llu blocks of %u tokens and %llu extra references, expected at most %u blocks",
             (unsigned long long)group->blocks_demanded, t->block_tokens, (unsigned long long)extra, IMPMEM__MAX_BLOCKS);
     group->blocks_per_sequence = (uint32_t)per_sequence;
+    if (window == 0) {
+        /* The cache holds each block once and the whole batch each of its positions: then no share can run out. */
+        const uint64_t most = UINT32_MAX - 1 - group->blocks_demanded;
+        t->extra_refs = t->in->extra_refs ? t->in->extra_refs : (uint32_t)(whole < most ? whole : most);
+    }
     return IMPMEM_OK;
 }
 

@@ -399,7 +399,7 @@ static void host_tables_are_counted_exactly(void **state)
     assert_int_equal(impmem_control_ledger_bytes(plan.n_lines, 100, &sum), IMPMEM_OK);
     assert_int_equal(impmem_control_backend_bytes(&bytes), IMPMEM_OK);
     sum += 3 * bytes;
-    assert_int_equal(impmem_control_engine_bytes(&bytes), IMPMEM_OK);
+    assert_int_equal(impmem_control_engine_bytes(plan.max_batch, plan.n_state_pools, &bytes), IMPMEM_OK);
     sum += bytes;
     assert_int_equal(plan.n_regions, 6);
     uint32_t arenas = 0, stacks = 0, owners = 0;
