@@ -78,7 +78,8 @@ typedef enum impmem_status {
 const char *impmem_status_name(impmem_status status);
 /* One lower-case phrase without a full stop. Never NULL, static storage. */
 const char *impmem_status_message(impmem_status status);
-/* The first that is not IMPMEM_OK: `a` if it failed, else `b`. For running a clean-up step after a failed one. */
+/* The first that is not IMPMEM_OK: `a` if it failed, else `b`. For running a clean-up step after a failed one. C evaluates the
+ * two arguments in no given order: never pass two calls of which one must come first. */
 impmem_status impmem_first_error(impmem_status a, impmem_status b);
 
 #define IMPMEM_ERROR_VERSION 1u

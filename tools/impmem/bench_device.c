@@ -368,6 +368,7 @@ static void time_steps(device_bench *b, bool growing, double *ns)
         if (queue) note(b, impmem_grower_open(b->session.ledger, &g, &grower, NULL));
     }
     uint32_t taken = 0, ready = o.blocks;
+    memset(refs, 0, sizeof refs); /* no references of an earlier run */
     uint64_t next = bench_now_ns();
     for (; taken < STEPS && !b->failed; taken++) {
         next += 10000; /* 10 us a step: 6.1 GiB a second of growth, more than any engine's */
@@ -375,7 +376,8 @@ static void time_steps(device_bench *b, bool growing, double *ns)
         uint64_t start = bench_now_ns();
         if (growing) {
             impmem_grower_use(grower, (uint64_t)taken * STRIDE);
-            uint32_t now = (uint32_t)(impmem_grower_ready_bytes(grower) / STRIDE);
+            uint64_t backed = impmem_grower_ready_bytes(grower) / STRIDE; /* whole chunks: up to one more than the pool */
+            uint32_t now = backed < STEPS ? (uint32_t)backed : STEPS;
             if (now > ready) {
                 note(b, impmem_block_pool_grow(pool, now, NULL));
                 ready = now;
@@ -386,7 +388,7 @@ static void time_steps(device_bench *b, bool growing, double *ns)
     }
     impmem_grower_close(&grower);
     impmem_queue_destroy(queue);
-    if (pool) note(b, impmem_block_drop_many(pool, refs, b->failed ? 0 : taken, NULL));
+    if (pool) note(b, impmem_block_drop_many(pool, refs, taken, NULL));
     note(b, impmem_block_pool_close(&pool, NULL));
     note(b, impmem_backend_release(&region, NULL));
     if (taken == STEPS) qsort(ns, STEPS, sizeof ns[0], ascending);

@@ -204,7 +204,8 @@ static void check_latency(probe_run *run)
         int ignored = SESSION_ASK(s, host_free, result);
         (void)ignored;
     }
-    st = impmem_first_error(impmem_backend_release(&data, NULL), impmem_backend_release(&region, NULL));
+    st = impmem_backend_release(&data, NULL);
+    st = impmem_first_error(st, impmem_backend_release(&region, NULL));
     st = impmem_first_error(st, impmem_backend_destroy(backend, NULL));
     if (st) probe_say(run, "regions are released", PROBE_FAILED, (double)NAN, "", "%s", impmem_status_name(st));
 }
@@ -226,7 +227,8 @@ static void check_residency(probe_run *run)
     probe_say(run, "a pool of 1 GiB is resident", !st && r.verdict != IMPMEM_RESIDENCY_SPILLED ? PROBE_OK : PROBE_FAILED,
               (double)r.pool_bytes_per_s / 1e9, "GB/s", "%.0f GB/s read and written: %s", (double)r.pool_bytes_per_s / 1e9,
               st ? why.message : impmem_residency_name(r.verdict));
-    st = impmem_first_error(impmem_backend_release(&pool, NULL), impmem_backend_destroy(backend, NULL));
+    st = impmem_backend_release(&pool, NULL);
+    st = impmem_first_error(st, impmem_backend_destroy(backend, NULL));
     if (st) probe_say(run, "regions are released", PROBE_FAILED, (double)NAN, "", "%s", impmem_status_name(st));
 }
 
