@@ -270,7 +270,7 @@ void *impmem_cuda_queue_stream(const impmem_queue *queue); /* the cudaStream_t; 
 
 /* ---- planning the room's own host tables --------------------------------------------------------------------------------------------- */
 
-/* Exact host control bytes: of a device; of a virtual-memory backend plus `n_regions` regions that reserve `reserved_bytes`
+/* Host control bytes, never less than what is taken: of a device; of a virtual-memory backend plus `n_regions` regions that reserve `reserved_bytes`
  * together in chunks of `chunk_bytes` (0: no such backend); of `n_plain` cudaMalloc and pinned backends; of `n_queues` queues of
  * `batch` copies. Put them on a line of tier CONTROL and give its id to the options above. Pure; OVERFLOW, INVALID_ARGUMENT. */
 typedef struct impmem_cuda_control {
