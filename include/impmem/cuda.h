@@ -12,9 +12,9 @@
  *   impmem_backend_destroy(grow, &why); impmem_backend_destroy(fixed, &why);
  *   impmem_cuda_device_close(&device, &why);
  *
- * Several devices, and several of one device, may be open in one process. The library makes its device current around its own
- * calls and puts back what was current before. It never touches a device that it was not given, and leaves no error behind in
- * the runtime: every expected failure is taken out of cudaGetLastError. Thread-safe unless said otherwise.
+ * Several devices, and several of one device, may be open in one process. The library makes its device current around its
+ * own calls and puts back what was current before. It never touches a device that it was not given, and leaves no error
+ * behind in the runtime: every expected failure is taken out of cudaGetLastError. Thread-safe unless said otherwise.
  *
  * Host tables come through the ledger, on the `control_line` of each object: impmem_cuda_control_bytes tells how much.
  */
@@ -36,7 +36,7 @@ extern "C" {
 
 typedef struct impmem_cuda_device impmem_cuda_device;
 
-/* ---- the device ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the device ------------------------------------------------------------------------------------------------------ */
 
 typedef struct impmem_cuda_device_options {
     uint32_t size;
@@ -52,9 +52,9 @@ typedef struct impmem_cuda_device_options {
 /* How many devices there are. NO_DRIVER when there is no driver or it is older than the runtime; 0 devices is NO_DEVICE. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_device_count(uint32_t *out, impmem_error *why);
 
-/* Retains the device's primary context: the first open of a process creates it, which takes hundreds of MiB of device memory
- * (impmem_cuda_standing_read tells). NO_DRIVER, NO_DEVICE (ordinal out of range), UNSUPPORTED (the driver lacks a function;
- * named), DRIVER, VERSION, INVALID_ARGUMENT, and what impmem_ledger_host_allocate returns. */
+/* Retains the device's primary context: the first open of a process creates it, which takes hundreds of MiB of device
+ * memory (impmem_cuda_standing_read tells). NO_DRIVER, NO_DEVICE (ordinal out of range), UNSUPPORTED (the driver lacks a
+ * function; named), DRIVER, VERSION, INVALID_ARGUMENT, and what impmem_ledger_host_allocate returns. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_device_open(impmem_ledger *ledger, const impmem_cuda_device_options *options,
                                                        impmem_cuda_device **out, impmem_error *why);
 /* NULL is fine. LIVE_HOLDERS, and nothing is closed, while backends, queues or registrations of it live. */
@@ -86,13 +86,13 @@ typedef struct impmem_cuda_calls {
 } impmem_cuda_calls;
 void impmem_cuda_device_calls(const impmem_cuda_device *device, impmem_cuda_calls *out);
 
-/* Free and total bytes as the device tells them. A reading that can't be true is refused by name: BAD_VALUE when free > total,
- * total is 0, or the total is larger than the device's own (a partition told the whole card's figures); UNSUPPORTED when the
- * driver gives no permission. */
+/* Free and total bytes as the device tells them. A reading that can't be true is refused by name: BAD_VALUE when free >
+ * total, total is 0, or the total is larger than the device's own (a partition told the whole card's figures); UNSUPPORTED
+ * when the driver gives no permission. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_memory(impmem_cuda_device *device, uint64_t *out_free, uint64_t *out_total,
                                                   impmem_error *why);
 
-/* ---- backends -------------------------------------------------------------------------------------------------------------------- */
+/* ---- backends -------------------------------------------------------------------------------------------------------- */
 
 typedef struct impmem_cuda_malloc_options {
     uint32_t size;
@@ -104,8 +104,8 @@ typedef struct impmem_cuda_malloc_options {
         sizeof(impmem_cuda_malloc_options), 1, 0                                                                           \
     }
 
-/* Fixed regions from cudaMalloc, 2 MiB granule. cudaFree waits for the device: release before serving or after it. Alignments
- * above 2 MiB are INVALID_ARGUMENT at acquire. */
+/* Fixed regions from cudaMalloc, 2 MiB granule. cudaFree waits for the device: release before serving or after it.
+ * Alignments above 2 MiB are INVALID_ARGUMENT at acquire. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_malloc_backend_create(impmem_cuda_device *device,
                                                                  const impmem_cuda_malloc_options *options,
                                                                  impmem_backend **out, impmem_error *why);
@@ -131,15 +131,16 @@ typedef struct impmem_cuda_vmm_options {
         sizeof(impmem_cuda_vmm_options), 1, 0, 0, 0, NULL, 0, false, false, 0                                              \
     }
 
-/* Growable regions: addresses reserved once, chunks created and mapped by commit, unmapped and released by decommit. Creating,
- * mapping and granting access are one transaction: a commit that fails leaves nothing of its own behind. UNSUPPORTED where
- * device, driver or flag (export) is missing; INVALID_ARGUMENT for a chunk that is no multiple of the device's granule. */
+/* Growable regions: addresses reserved once, chunks created and mapped by commit, unmapped and released by decommit.
+ * Creating, mapping and granting access are one transaction: a commit that fails leaves nothing of its own behind.
+ * UNSUPPORTED where device, driver or flag (export) is missing; INVALID_ARGUMENT for a chunk that is no multiple of the
+ * device's granule. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_vmm_backend_create(impmem_cuda_device *device,
                                                               const impmem_cuda_vmm_options *options, impmem_backend **out,
                                                               impmem_error *why);
 
-/* A growable backend if this device can reserve `reserve_bytes` of addresses, else one over cudaMalloc: *out_growable says which,
- * and `why` says why not although IMPMEM_OK is returned. */
+/* A growable backend if this device can reserve `reserve_bytes` of addresses, else one over cudaMalloc: *out_growable says
+ * which, and `why` says why not although IMPMEM_OK is returned. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_growing_backend_create(impmem_cuda_device *device,
                                                                   const impmem_cuda_vmm_options *options,
                                                                   uint64_t reserve_bytes, impmem_backend **out,
@@ -159,15 +160,15 @@ IMPMEM_NODISCARD impmem_status impmem_cuda_vmm_query(const impmem_backend *backe
 /* Frees kept chunks down to `keep_bytes`. FOREIGN, CAPTURING is not checked: not while a graph is captured. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_vmm_trim(impmem_backend *backend, uint64_t keep_bytes);
 
-/* A file descriptor of the chunk that holds `offset` of a committed region, for another process. The region owns it: it is closed
- * by impmem_cuda_export_close, by decommitting the chunk and by releasing the region, since an open descriptor keeps the memory.
- * UNSUPPORTED: not a virtual-memory region, or not opened exportable; nothing reaches the driver. STATE: not committed there.
- * EXHAUSTED: 64 descriptors are open. */
+/* A file descriptor of the chunk that holds `offset` of a committed region, for another process. The region owns it: it is
+ * closed by impmem_cuda_export_close, by decommitting the chunk and by releasing the region, since an open descriptor keeps
+ * the memory. UNSUPPORTED: not a virtual-memory region, or not opened exportable; nothing reaches the driver. STATE: not
+ * committed there. EXHAUSTED: 64 descriptors are open. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_export(impmem_region *region, uint64_t offset, int *out_descriptor,
                                                   impmem_error *why);
 IMPMEM_NODISCARD impmem_status impmem_cuda_export_close(impmem_region *region, int descriptor); /* NOT_FOUND */
 
-/* ---- host memory ------------------------------------------------------------------------------------------------------------------ */
+/* ---- host memory ----------------------------------------------------------------------------------------------------- */
 
 typedef struct impmem_cuda_pinned_options {
     uint32_t size;
@@ -183,7 +184,8 @@ typedef struct impmem_cuda_pinned_options {
         sizeof(impmem_cuda_pinned_options), 1, 0, false, false, -1, 0                                                      \
     }
 
-/* For impmem/pinned.h, whose owners are move-only handles. Refusal is OUT_OF_PINNED_MEMORY, whatever the driver calls it. */
+/* For impmem/pinned.h, whose owners are move-only handles. Refusal is OUT_OF_PINNED_MEMORY, whatever the driver calls
+ * it. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_pinned_backend_create(impmem_cuda_device *device,
                                                                  const impmem_cuda_pinned_options *options,
                                                                  impmem_backend **out, impmem_error *why);
@@ -198,7 +200,8 @@ typedef enum impmem_registration_mode {
     IMPMEM_REGISTRATION_PAGEABLE = 3   /* refused: copy through a buffer of your own */
 } impmem_registration_mode;
 
-/* One owner's page-locking of memory that the library did not allocate. Plain handle: closing zeroes it, a copy goes stale. */
+/* One owner's page-locking of memory that the library did not allocate. Plain handle: closing zeroes it, a copy goes
+ * stale. */
 typedef struct impmem_host_registration {
     impmem_cuda_device *device_;
     uint64_t number_;
@@ -222,8 +225,8 @@ typedef struct impmem_registration_options {
     }
 
 /* Read-only memory is tried with the read-only flag where the device has it, then without. BUSY: the range, or a part, is
- * registered already through this device. OUT_OF_PINNED_MEMORY, BUDGET_EXCEEDED, UNPLANNED (no such line), INVALID_ARGUMENT.
- * Up to 256 at once (EXHAUSTED). */
+ * registered already through this device. OUT_OF_PINNED_MEMORY, BUDGET_EXCEEDED, UNPLANNED (no such line),
+ * INVALID_ARGUMENT. Up to 256 at once (EXHAUSTED). */
 IMPMEM_NODISCARD impmem_status impmem_cuda_register(impmem_cuda_device *device, void *memory, uint64_t bytes,
                                                     const impmem_registration_options *options,
                                                     impmem_host_registration *out, impmem_error *why);
@@ -233,7 +236,7 @@ impmem_registration_mode impmem_cuda_registration_mode(impmem_host_registration 
 /* The driver's codes of the read-only and the plain attempt; 0 = not tried or good. STALE. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_registration_codes(impmem_host_registration registration, int64_t out_codes[2]);
 
-/* ---- queue ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- queue ----------------------------------------------------------------------------------------------------------- */
 
 typedef enum impmem_cuda_copy_way {
     IMPMEM_CUDA_COPY_AUTO = 0,   /* kernel, else batch, else one by one */
@@ -256,9 +259,9 @@ typedef struct impmem_cuda_queue_options {
         sizeof(impmem_cuda_queue_options), 1, NULL, 0, IMPMEM_CUDA_COPY_AUTO, 0, 0                                         \
     }
 
-/* Over a stream. Its counter and its tables of copies are page-locked host memory, acquired here. UNSUPPORTED: the asked way of
- * copying, or writing values from a stream, is not there. Not for use inside a capture: work that is replayed needs addresses
- * that stay. */
+/* Over a stream. Its counter and its tables of copies are page-locked host memory, acquired here. UNSUPPORTED: the asked
+ * way of copying, or writing values from a stream, is not there. Not for use inside a capture: work that is replayed needs
+ * addresses that stay. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_queue_create(impmem_cuda_device *device,
                                                         const impmem_cuda_queue_options *options, impmem_queue **out,
                                                         impmem_error *why);
@@ -268,11 +271,12 @@ IMPMEM_NODISCARD impmem_status impmem_cuda_queue_pinned_bytes(uint32_t batch, ui
 impmem_cuda_copy_way impmem_cuda_queue_copy_way(const impmem_queue *queue);
 void *impmem_cuda_queue_stream(const impmem_queue *queue); /* the cudaStream_t; NULL for a queue of another kind */
 
-/* ---- planning the room's own host tables --------------------------------------------------------------------------------------------- */
+/* ---- planning the room's own host tables ----------------------------------------------------------------------------- */
 
-/* Host control bytes, never less than what is taken: of a device; of a virtual-memory backend plus `n_regions` regions that reserve `reserved_bytes`
- * together in chunks of `chunk_bytes` (0: no such backend); of `n_plain` cudaMalloc and pinned backends; of `n_queues` queues of
- * `batch` copies. Put them on a line of tier CONTROL and give its id to the options above. Pure; OVERFLOW, INVALID_ARGUMENT. */
+/* Host control bytes, never less than what is taken: of a device; of a virtual-memory backend plus `n_regions` regions that
+ * reserve `reserved_bytes` together in chunks of `chunk_bytes` (0: no such backend); of `n_plain` cudaMalloc and pinned
+ * backends; of `n_queues` queues of `batch` copies. Put them on a line of tier CONTROL and give its id to the options
+ * above. Pure; OVERFLOW, INVALID_ARGUMENT. */
 typedef struct impmem_cuda_control {
     uint64_t chunk_bytes;
     uint64_t reserved_bytes;
@@ -282,25 +286,25 @@ typedef struct impmem_cuda_control {
 } impmem_cuda_control;
 IMPMEM_NODISCARD impmem_status impmem_cuda_control_bytes(const impmem_cuda_control *what, uint64_t *out_bytes);
 
-/* ---- residency ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- residency ------------------------------------------------------------------------------------------------------- */
 
 /* Copies the first half of [base, base + bytes), at most 256 MiB, onto the second, again and again for about 0.1 s after a
- * warm-up, and does the same over `reference_bytes` of `reference` (NULL = no reference). The memory's content is lost: for a pool
- * that holds nothing yet. Any thread, not while capturing. INVALID_ARGUMENT, DRIVER. */
+ * warm-up, and does the same over `reference_bytes` of `reference` (NULL = no reference). The memory's content is lost: for
+ * a pool that holds nothing yet. Any thread, not while capturing. INVALID_ARGUMENT, DRIVER. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_residency_probe(impmem_cuda_device *device, void *base, uint64_t bytes,
                                                            void *reference, uint64_t reference_bytes,
                                                            impmem_residency_reading *out, impmem_error *why);
 
-/* ---- annotations ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- annotations ----------------------------------------------------------------------------------------------------- */
 
 /* Tells compute-sanitizer about every take through NVTX. The tool honours it for cudaMalloc memory only, so
  * debug over that backend. UNSUPPORTED: built without the annotation headers. `max_takes`: the most that are alive at once;
- * beyond it a take is not told, and the ledger's log says so. The host table is on `control_line` (0 = IMPMEM_LINE_HOST_CONTROL).
- * With no tool attached nothing is kept and every call returns at once. */
+ * beyond it a take is not told, and the ledger's log says so. The host table is on `control_line` (0 =
+ * IMPMEM_LINE_HOST_CONTROL). With no tool attached nothing is kept and every call returns at once. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_track_nvtx(impmem_cuda_device *device, uint32_t max_takes,
                                                       impmem_line_id control_line, impmem_track *out, impmem_error *why);
 
-/* ---- measuring what is not ours ----------------------------------------------------------------------------------------------------------- */
+/* ---- measuring what is not ours -------------------------------------------------------------------------------------- */
 
 typedef struct impmem_cuda_standing {
     uint64_t total_bytes;
@@ -316,8 +320,9 @@ typedef struct impmem_cuda_standing {
 IMPMEM_NODISCARD impmem_status impmem_cuda_standing_read(impmem_cuda_device *device, impmem_cuda_standing *out,
                                                          impmem_error *why);
 
-/* Around everything that makes libraries claim memory: handles, a first matmul, a first graph. What the used bytes rose by beyond
- * what the ledger acquired is the library reserve. `end` without `begin` is STATE; a negative difference counts as 0. */
+/* Around everything that makes libraries claim memory: handles, a first matmul, a first graph. What the used bytes rose by
+ * beyond what the ledger acquired is the library reserve. `end` without `begin` is STATE; a negative difference counts as
+ * 0. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_measure_begin(impmem_cuda_device *device, impmem_error *why);
 IMPMEM_NODISCARD impmem_status impmem_cuda_measure_end(impmem_cuda_device *device, uint64_t *out_library_bytes,
                                                        impmem_error *why);
@@ -332,8 +337,8 @@ typedef struct impmem_cuda_self_check {
 } impmem_cuda_self_check;
 impmem_cuda_self_check impmem_cuda_check_charge(uint64_t assumed_bytes, uint64_t actual_bytes);
 
-/* What kind of thing a residual is, from readings at different amounts of free memory. Pure. A cache takes what it finds: its
- * size follows free memory, and charging it as a constant would be wrong. */
+/* What kind of thing a residual is, from readings at different amounts of free memory. Pure. A cache takes what it finds:
+ * its size follows free memory, and charging it as a constant would be wrong. */
 typedef enum impmem_cuda_residual_kind {
     IMPMEM_CUDA_RESIDUAL_UNKNOWN = 0,  /* fewer than two readings, or free memory hardly moved */
     IMPMEM_CUDA_RESIDUAL_CONSTANT = 1, /* charge it */
@@ -345,7 +350,7 @@ typedef struct impmem_cuda_residual_reading {
 } impmem_cuda_residual_reading;
 impmem_cuda_residual_kind impmem_cuda_classify_residual(const impmem_cuda_residual_reading *readings, uint32_t n);
 
-/* ---- remembering measurements ------------------------------------------------------------------------------------------------------------- */
+/* ---- remembering measurements ---------------------------------------------------------------------------------------- */
 
 /* What a measurement holds for. Text without control characters; anything else is INVALID_ARGUMENT. */
 typedef struct impmem_cuda_measure_key {
@@ -365,11 +370,12 @@ typedef struct impmem_cuda_measured {
 /* NOT_FOUND: no file, or not in it. BAD_FORMAT with the line's number. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_recall(const char *path, const impmem_cuda_measure_key *key,
                                                   impmem_cuda_measured *out, impmem_error *why);
-/* Adds or replaces the key's line; other lines stay. The file is replaced as a whole, or not at all: IO leaves the old one. For
- * the caller an IO error here is a warning: the measurement itself is good. */
+/* Adds or replaces the key's line; other lines stay. The file is replaced as a whole, or not at all: IO leaves the old one.
+ * For the caller an IO error here is a warning: the measurement itself is good. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_remember(const char *path, const impmem_cuda_measure_key *key,
                                                     const impmem_cuda_measured *measured, impmem_error *why);
-/* Which figure to use: a pinned one (not UINT64_MAX) wins, then a remembered one (`remembered` not NULL), then the measured. */
+/* Which figure to use: a pinned one (not UINT64_MAX) wins, then a remembered one (`remembered` not NULL), then the
+ * measured. */
 uint64_t impmem_cuda_choose_library_bytes(uint64_t pinned_bytes, const impmem_cuda_measured *remembered,
                                           uint64_t measured_bytes);
 

@@ -1,4 +1,5 @@
-/* impmem/grower.h - commits a region ahead of its use, on a thread of its own. Floor 1, implemented by src/backend/grower.c.
+/* impmem/grower.h - commits a region ahead of its use, on a thread of its own. Floor 1, implemented by
+ * src/backend/grower.c.
  *
  *   impmem_grower_options o = IMPMEM_GROWER_OPTIONS_INIT;
  *   o.region = region; o.ahead_bytes = plan_says; o.queue = zeroing_queue; o.zero = true;
@@ -7,12 +8,13 @@
  *   ... once a step, the owner of the block pool over `region`:
  *   impmem_grower_use(grower, blocks_in_use * stride);                                  a store, sometimes a wake-up
  *   uint32_t ready = (uint32_t)(impmem_grower_ready_bytes(grower) / stride);           a load
- *   if (ready > pool_blocks) st = impmem_block_pool_grow(pool, ready, &why);           no driver call: it is committed already
+ *   if (ready > pool_blocks) st = impmem_block_pool_grow(pool, ready, &why);           no driver call: it is committed
+ * already
  *   impmem_grower_close(&grower);
  *
- * The grower keeps [0, used + ahead) committed. New memory is published when it is committed and, with `zero`, when its zeroing
- * has run on the queue. The owner never waits for the driver: it makes no driver call and takes no lock that is held across one.
- * It works on any growable backend, so that the same thread is tested without a device.
+ * The grower keeps [0, used + ahead) committed. New memory is published when it is committed and, with `zero`, when its
+ * zeroing has run on the queue. The owner never waits for the driver: it makes no driver call and takes no lock that is
+ * held across one. It works on any growable backend, so that the same thread is tested without a device.
  */
 #ifndef IMPMEM_GROWER_H
 #define IMPMEM_GROWER_H
@@ -43,8 +45,8 @@ typedef struct impmem_grower_options {
         sizeof(impmem_grower_options), 1, NULL, NULL, 0, 0, 0, 0, 0, false                                                 \
     }
 
-/* What is committed already counts as ready. INVALID_ARGUMENT, VERSION, NOT_GROWABLE, OUT_OF_HOST_MEMORY (object or thread),
- * BUDGET_EXCEEDED. */
+/* What is committed already counts as ready. INVALID_ARGUMENT, VERSION, NOT_GROWABLE, OUT_OF_HOST_MEMORY (object or
+ * thread), BUDGET_EXCEEDED. */
 IMPMEM_NODISCARD impmem_status impmem_grower_open(impmem_ledger *ledger, const impmem_grower_options *options,
                                                   impmem_grower **out, impmem_error *why);
 /* Ends the thread; at most one commit and its zeroing are waited for. What is committed stays. NULL is fine. */

@@ -71,8 +71,8 @@ IMPMEM_NODISCARD impmem_status impmem_queue_copy_blocks(impmem_queue *queue, con
                                                         uint64_t bytes, impmem_error *why);
 /* *out_ticket: 1, 2, 3 ... */
 IMPMEM_NODISCARD impmem_status impmem_queue_signal(impmem_queue *queue, uint64_t *out_ticket, impmem_error *why);
-/* What is put in from here on runs after `ticket` of the other queue is done, without the host waiting. INVALID_ARGUMENT: the
- * other queue is of another kind, or has not given that ticket out. The other queue must outlive what waits for it. */
+/* What is put in from here on runs after `ticket` of the other queue is done, without the host waiting. INVALID_ARGUMENT:
+ * the other queue is of another kind, or has not given that ticket out. The other queue must outlive what waits for it. */
 IMPMEM_NODISCARD impmem_status impmem_queue_after(impmem_queue *queue, const impmem_queue *other, uint64_t ticket,
                                                   impmem_error *why);
 
@@ -83,7 +83,7 @@ uint64_t impmem_queue_completed(const impmem_queue *queue); /* the last ticket t
  * queue that nobody runs meanwhile. */
 IMPMEM_NODISCARD impmem_status impmem_queue_wait(impmem_queue *queue, uint64_t ticket, impmem_error *why);
 
-/* ---- without a device -------------------------------------------------------------------------------------------------------- */
+/* ---- without a device ------------------------------------------------------------------------------------------------ */
 
 typedef struct impmem_fake_queue_options {
     uint32_t size;
@@ -98,8 +98,9 @@ typedef struct impmem_fake_queue_options {
         sizeof(impmem_fake_queue_options), 1, 0, 0, 0                                                                      \
     }
 
-/* Work on host memory that really is late: copies read their source when they run, not when they are put in, so a block that is
- * reused too early shows on a CPU. Errors: INVALID_ARGUMENT, VERSION, OVERFLOW (capacity times batch), OUT_OF_HOST_MEMORY. */
+/* Work on host memory that really is late: copies read their source when they run, not when they are put in, so a block
+ * that is reused too early shows on a CPU. Errors: INVALID_ARGUMENT, VERSION, OVERFLOW (capacity times batch),
+ * OUT_OF_HOST_MEMORY. */
 IMPMEM_NODISCARD impmem_status impmem_fake_queue_create(impmem_ledger *ledger, const impmem_fake_queue_options *options,
                                                         impmem_queue **out, impmem_error *why);
 /* Runs up to `n` pieces that are ready; returns how many ran. 0 for a queue of another kind or with a thread. */

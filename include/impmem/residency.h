@@ -4,8 +4,9 @@
  *   impmem_cuda_residency_probe(device, base, bytes, NULL, &reading, &why);
  *   if (reading.verdict == IMPMEM_RESIDENCY_SPILLED) warn(...);          slow, not wrong: never a refusal
  *
- * Some platforms keep an allocation "successful" by moving it to host memory. Only speed tells: copies inside a spilled pool run
- * at the bus's pace. The probe times copies over the pool, and over a small reference that is resident for certain.
+ * Some platforms keep an allocation "successful" by moving it to host memory. Only speed tells: copies inside a spilled
+ * pool run at the bus's pace. The probe times copies over the pool, and over a small reference that is resident for
+ * certain.
  */
 #ifndef IMPMEM_RESIDENCY_H
 #define IMPMEM_RESIDENCY_H
@@ -33,8 +34,8 @@ typedef struct impmem_residency_reading {
     impmem_residency verdict;
 } impmem_residency_reading;
 
-/* Pure. Spilled: less than half of the reference; where there is none, less than 500 GB/s. A span of less than 128 MiB can lie
- * in a cache: UNKNOWN. So is a rate of 0. */
+/* Pure. Spilled: less than half of the reference; where there is none, less than 500 GB/s. A span of less than 128 MiB can
+ * lie in a cache: UNKNOWN. So is a rate of 0. */
 impmem_residency impmem_residency_classify(uint64_t pool_bytes_per_s, uint64_t reference_bytes_per_s, uint64_t span_bytes);
 
 #ifdef __cplusplus

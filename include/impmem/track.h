@@ -5,8 +5,9 @@
  *       impmem_backend_track(backend, &tracker);
  *   ... from here on every arena take, scratch take and block of this backend is an allocation to the checker ...
  *
- * To a checker a region is one big allocation, and running over the end of a take inside of it is no error. A tracker is told of
- * every take and drop, so the checker can tell the parts apart. For debugging: without a tracker the hot paths test one pointer.
+ * To a checker a region is one big allocation, and running over the end of a take inside of it is no error. A tracker is
+ * told of every take and drop, so the checker can tell the parts apart. For debugging: without a tracker the hot paths test
+ * one pointer.
  */
 #ifndef IMPMEM_TRACK_H
 #define IMPMEM_TRACK_H
@@ -19,8 +20,8 @@
 extern "C" {
 #endif
 
-/* Called by the owner thread of the tier allocator over the region, and from impmem_backend_track's backend only. `name` is the
- * region's tag. Functions may be NULL. None may fail: a tracker that can't follow stops telling. */
+/* Called by the owner thread of the tier allocator over the region, and from impmem_backend_track's backend only. `name` is
+ * the region's tag. Functions may be NULL. None may fail: a tracker that can't follow stops telling. */
 typedef struct impmem_track {
     uint32_t size;
     uint32_t version; /* 1 */
@@ -42,7 +43,8 @@ typedef struct impmem_track {
  * VERSION, INVALID_ARGUMENT. */
 IMPMEM_NODISCARD impmem_status impmem_backend_track(impmem_backend *backend, const impmem_track *track);
 
-/* Poisons what is not taken, for backends whose memory the CPU can reach. UNSUPPORTED in a build without AddressSanitizer. */
+/* Poisons what is not taken, for backends whose memory the CPU can reach. UNSUPPORTED in a build without
+ * AddressSanitizer. */
 IMPMEM_NODISCARD impmem_status impmem_track_address_sanitizer(impmem_track *out);
 
 #ifdef __cplusplus

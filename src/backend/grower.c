@@ -1,5 +1,5 @@
-/* The grower: a thread that keeps a region committed ahead of its use. It needs nothing but the region's front and a queue, so it
- * runs over every growable backend, and stands on the floor of both.
+/* The grower: a thread that keeps a region committed ahead of its use. It needs nothing but the region's front and a queue,
+ * so it runs over every growable backend, and stands on the floor of both.
  *
  * Owner to grower: one number, `used`, and a semaphore that is posted when the mark is passed. Grower to owner: one number,
  * `ready`, stored with release after the new memory is committed and its zeroing has run.
@@ -120,7 +120,7 @@ static void *keep_ahead(void *context)
     return NULL;
 }
 
-/* ---- life ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------------------------------ */
 
 static void destroy(impmem_grower *g)
 {
@@ -194,7 +194,7 @@ void impmem_grower_close(impmem_grower **slot)
     *slot = NULL;
 }
 
-/* ---- the owner's side ------------------------------------------------------------------------------------------------------------ */
+/* ---- the owner's side ------------------------------------------------------------------------------------------------ */
 
 void impmem_grower_use(impmem_grower *g, uint64_t used_bytes)
 {

@@ -55,7 +55,7 @@ static void pause_ns(uint64_t ns)
     (void)nanosleep(&t, NULL);
 }
 
-/* ---- running -------------------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------------------------------- */
 
 /* False: it waits for another queue. */
 static bool run_piece(fake_queue *q, const piece *p)
@@ -109,7 +109,7 @@ static void *run_by_thread(void *context)
     return NULL;
 }
 
-/* ---- putting in ------------------------------------------------------------------------------------------------------------------ */
+/* ---- putting in ------------------------------------------------------------------------------------------------------ */
 
 /* A free place, with the lock held. NULL: the queue waits for one that this thread would have to run. */
 static piece *next_place(fake_queue *q)
@@ -188,7 +188,7 @@ static impmem_status fake_wait(void *self, uint64_t ticket, impmem_error *why)
     return IMPMEM_OK;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------------------------------ */
 
 static void fake_destroy(void *self)
 {

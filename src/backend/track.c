@@ -29,8 +29,8 @@ impmem_status impmem_backend_track(impmem_backend *backend, const impmem_track *
 #ifdef HAVE_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 
-/* `self` is not used: the poison map is the state. Regions whose tails were never committed are poisoned too, which costs shadow
- * memory and no memory of theirs. */
+/* `self` is not used: the poison map is the state. Regions whose tails were never committed are poisoned too, which costs
+ * shadow memory and no memory of theirs. */
 static void asan_open(void *self, uint64_t region, void *base, uint64_t bytes, const char *name)
 {
     (void)self;

@@ -130,7 +130,7 @@ impmem_status impmem_cublaslt_matmul(impmem_cublaslt *lt, const impmem_matmul_sh
     return code ? failed(why, code, "a matmul") : IMPMEM_OK;
 }
 
-/* ---- measuring -------------------------------------------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------------------------------- */
 
 typedef struct trial {
     impmem_cuda_device *device;

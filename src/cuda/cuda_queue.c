@@ -1,7 +1,7 @@
 /* A queue over a stream. Its counter is written by the stream itself into page-locked host memory, so "done?" is a load.
  *
- * Batches by the kernel read their pairs from a ring of page-locked memory: a pair may be overwritten once the kernel that read it
- * has run, which a second counter, written behind every batch, tells.
+ * Batches by the kernel read their pairs from a ring of page-locked memory: a pair may be overwritten once the kernel that
+ * read it has run, which a second counter, written behind every batch, tells.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -74,7 +74,7 @@ static impmem_status failed(cuda_queue *q, impmem_error *why, int code, const ch
     return impmem__code_error(why, code, IMPMEM_ERR_OUT_OF_DEVICE_MEMORY, what);
 }
 
-/* ---- work ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- work ------------------------------------------------------------------------------------------------------------ */
 
 static impmem_status queue_fill(void *self, void *to, uint8_t value, uint64_t bytes, impmem_error *why)
 {
@@ -228,7 +228,7 @@ static impmem_status queue_wait(void *self, uint64_t ticket, impmem_error *why)
     return st;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------------------------------ */
 
 static void queue_destroy(void *self)
 {
@@ -271,7 +271,8 @@ static impmem_status open_shared(cuda_queue *q, const impmem_cuda_queue_options 
     return st;
 }
 
-/* The kernel, unless another way is asked for; AUTO goes on to the next way when one can't be had. With the device current. */
+/* The kernel, unless another way is asked for; AUTO goes on to the next way when one can't be had. With the device
+ * current. */
 static impmem_status choose_way(cuda_queue *q, impmem_cuda_copy_way asked, impmem_error *why)
 {
     impmem__driver *d = &q->device->driver;

@@ -4,7 +4,7 @@
 #include "cuda/internal.h"
 #include "impmem/control.h"
 
-/* ---- reaching the driver ------------------------------------------------------------------------------------------------------ */
+/* ---- reaching the driver --------------------------------------------------------------------------------------------- */
 
 int impmem__enter_device(impmem_cuda_device *device)
 {
@@ -25,7 +25,7 @@ void impmem__swallow(impmem_cuda_device *device)
     (void)ignored;
 }
 
-/* ---- host memory -------------------------------------------------------------------------------------------------------------- */
+/* ---- host memory ----------------------------------------------------------------------------------------------------- */
 
 static impmem_line_id control_line(impmem_line_id line)
 {
@@ -54,7 +54,7 @@ impmem_status impmem__cap_error(const impmem__cap *cap, impmem_status st, const 
     return st;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------------------ */
+/* ---- opening --------------------------------------------------------------------------------------------------------- */
 
 static impmem_status count_devices(impmem__driver *driver, int *out, impmem_error *why)
 {
@@ -151,8 +151,9 @@ static void read_granules(impmem_cuda_device *device)
     f->granule_recommended_bytes = best > least ? best : least;
 }
 
-/* Retains the context between two readings of the device's used bytes: what it rose by is the context. The first reading must not
- * create one, so it comes from the management library; without that, context and neighbours can't be told apart. */
+/* Retains the context between two readings of the device's used bytes: what it rose by is the context. The first reading
+ * must not create one, so it comes from the management library; without that, context and neighbours can't be told
+ * apart. */
 static impmem_status retain_context(impmem_cuda_device *device, impmem_error *why)
 {
     impmem__driver *d = &device->driver;
@@ -261,7 +262,7 @@ impmem_status impmem_cuda_device_close(impmem_cuda_device **slot, impmem_error *
     return IMPMEM_OK;
 }
 
-/* ---- queries ------------------------------------------------------------------------------------------------------------------ */
+/* ---- queries --------------------------------------------------------------------------------------------------------- */
 
 void impmem_cuda_device_facts(const impmem_cuda_device *device, impmem_cuda_facts *out)
 {
@@ -315,7 +316,7 @@ impmem_status impmem_cuda_memory(impmem_cuda_device *device, uint64_t *out_free,
     return impmem__read_memory(device, out_free, out_total, why);
 }
 
-/* ---- sizes -------------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------------------------------- */
 
 impmem_status impmem_cuda_control_bytes(const impmem_cuda_control *what, uint64_t *out_bytes)
 {

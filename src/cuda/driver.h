@@ -1,10 +1,12 @@
-/* cuda/driver.h - everything that the room asks of the CUDA runtime, the driver, the management library and NVTX, as one table.
+/* cuda/driver.h - everything that the room asks of the CUDA runtime, the driver, the management library and NVTX, as one
+ * table.
  *
- * src/cuda calls nothing of CUDA but through this table. driver_cuda.c fills it from the toolkit; tests fill it with a driver
- * made of counters that fails on demand, so the whole room is tested where there is neither device nor toolkit. The types are
- * plain numbers and pointers: no CUDA header is needed to compile the room.
+ * src/cuda calls nothing of CUDA but through this table. driver_cuda.c fills it from the toolkit; tests fill it with a
+ * driver made of counters that fails on demand, so the whole room is tested where there is neither device nor toolkit. The
+ * types are plain numbers and pointers: no CUDA header is needed to compile the room.
  *
- * Every function returns a code of the runtime or the driver, whose numbers agree where the room looks at them; 0 is success.
+ * Every function returns a code of the runtime or the driver, whose numbers agree where the room looks at them; 0 is
+ * success.
  */
 #ifndef IMPMEM__CUDA_DRIVER_H
 #define IMPMEM__CUDA_DRIVER_H
@@ -165,7 +167,8 @@ void impmem__driver_empty(impmem__driver *driver);
 impmem__call_kind impmem__call_kind_of(impmem__call call);
 const char *impmem__call_name(impmem__call call);
 
-/* What a code means. `full` is what IMPMEM__CODE_OUT_OF_MEMORY becomes: it is the caller who knows which memory was asked for. */
+/* What a code means. `full` is what IMPMEM__CODE_OUT_OF_MEMORY becomes: it is the caller who knows which memory was asked
+ * for. */
 impmem_status impmem__code_status(int code, impmem_status full);
 /* impmem__error_set with "what: code N" and the driver's code; returns the status. */
 impmem_status impmem__code_error(impmem_error *why, int code, impmem_status full, const char *what);

@@ -1,5 +1,5 @@
-/* The table as the CUDA toolkit fills it: the one file that calls runtime and driver. Functions of the driver come through the
- * runtime's entry points, so that a program that holds this file starts, and answers, where there is no driver at all.
+/* The table as the CUDA toolkit fills it: the one file that calls runtime and driver. Functions of the driver come through
+ * the runtime's entry points, so that a program that holds this file starts, and answers, where there is no driver at all.
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -57,7 +57,7 @@ static CUdeviceptr address(const void *pointer)
     return (CUdeviceptr)(uintptr_t)pointer;
 }
 
-/* ---- devices -------------------------------------------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------------------------------- */
 
 static int device_count(impmem__driver *d, int *out)
 {
@@ -153,7 +153,7 @@ static int memory_info(impmem__driver *d, uint64_t *out_free, uint64_t *out_tota
     return code;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------------------------------- */
 
 static int device_malloc(impmem__driver *d, void **out, uint64_t bytes)
 {
@@ -218,7 +218,7 @@ static int host_address(impmem__driver *d, void **out, void *host)
     return (int)cudaHostGetDevicePointer(out, host, 0);
 }
 
-/* ---- virtual memory --------------------------------------------------------------------------------------------------------------- */
+/* ---- virtual memory -------------------------------------------------------------------------------------------------- */
 
 static CUmemAllocationProp properties(const impmem__chunk_place *place)
 {
@@ -321,7 +321,7 @@ static int descriptor_close(impmem__driver *d, int descriptor)
     return close(descriptor) == 0 ? IMPMEM__CODE_OK : IMPMEM__CODE_INVALID_VALUE;
 }
 
-/* ---- streams ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- streams --------------------------------------------------------------------------------------------------------- */
 
 static int stream_create(impmem__driver *d, void **out)
 {
@@ -391,7 +391,7 @@ static int copy_batch(impmem__driver *d, void *const *to, const void *const *fro
 }
 #endif
 
-/* ---- kernels, graphs, events ---------------------------------------------------------------------------------------------------------- */
+/* ---- kernels, graphs, events ----------------------------------------------------------------------------------------- */
 
 static int module_load(impmem__driver *d, void **out, const char *image)
 {
@@ -488,7 +488,7 @@ static int event_elapsed(impmem__driver *d, double *out_seconds, void *from, voi
     return code;
 }
 
-/* ---- filling ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- filling --------------------------------------------------------------------------------------------------------- */
 
 static void fill_runtime(impmem__driver *d)
 {

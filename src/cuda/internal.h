@@ -51,7 +51,8 @@ struct impmem_cuda_device {
     uint64_t library_bytes;
 };
 
-/* The device's context becomes current, and what was current comes back. Both are cheap; every operation stands between them. */
+/* The device's context becomes current, and what was current comes back. Both are cheap; every operation stands between
+ * them. */
 int impmem__enter_device(impmem_cuda_device *device);
 void impmem__leave_device(impmem_cuda_device *device);
 /* After a call of the runtime failed: takes the error out, so that the user's next check doesn't find it. */

@@ -1,5 +1,5 @@
-/* The driver's management library, opened at run time if it is there: it alone can tell what a device held before this process had a
- * context on it.
+/* The driver's management library, opened at run time if it is there: it alone can tell what a device held before this
+ * process had a context on it.
  */
 #define _GNU_SOURCE
 #include "cuda/management.h"

@@ -84,7 +84,7 @@ impmem_status impmem_cuda_measure_end(impmem_cuda_device *device, uint64_t *out_
     return st ? impmem__error_set(why, st, "CUDA", "measuring was not begun") : IMPMEM_OK;
 }
 
-/* ---- judging, all pure ------------------------------------------------------------------------------------------------------------ */
+/* ---- judging, all pure ----------------------------------------------------------------------------------------------- */
 
 impmem_cuda_self_check impmem_cuda_check_charge(uint64_t assumed_bytes, uint64_t actual_bytes)
 {
@@ -99,7 +99,8 @@ impmem_cuda_self_check impmem_cuda_check_charge(uint64_t assumed_bytes, uint64_t
     return c;
 }
 
-/* Free memory must have moved by this much for a reading to say anything, and a residual that follows it by a tenth is a cache. */
+/* Free memory must have moved by this much for a reading to say anything, and a residual that follows it by a tenth is a
+ * cache. */
 #define LEAST_MOVE (256 * IMPMEM_MIB)
 
 impmem_cuda_residual_kind impmem_cuda_classify_residual(const impmem_cuda_residual_reading *readings, uint32_t n)
@@ -128,7 +129,7 @@ uint64_t impmem_cuda_choose_library_bytes(uint64_t pinned_bytes, const impmem_cu
     return remembered ? remembered->library_bytes : measured_bytes;
 }
 
-/* ---- keys ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- keys ------------------------------------------------------------------------------------------------------------ */
 
 void impmem_cuda_measure_key_set(const impmem_cuda_device *device, const char *libraries, const char *model,
                                  impmem_cuda_measure_key *out)

@@ -1,4 +1,5 @@
-/* Page-locked host memory: from cudaHostAlloc, or of a NUMA node from a chunk of virtual memory that host and device both map. */
+/* Page-locked host memory: from cudaHostAlloc, or of a NUMA node from a chunk of virtual memory that host and device both
+ * map. */
 #include <string.h>
 
 #include "cuda/internal.h"
@@ -24,8 +25,8 @@ static int allocate_here(pinned_backend *p, uint64_t bytes, void **out_base)
     return code;
 }
 
-/* Reserve, create, map, grant, and let the handle go: from there on the mapping alone keeps the memory, and unmapping frees it. What
- * was done before a step that failed is undone. */
+/* Reserve, create, map, grant, and let the handle go: from there on the mapping alone keeps the memory, and unmapping frees
+ * it. What was done before a step that failed is undone. */
 static int allocate_on_node(pinned_backend *p, uint64_t bytes, uint64_t alignment, void **out_base)
 {
     impmem__driver *d = &p->device->driver;
@@ -91,7 +92,8 @@ static impmem_status release(void *self, void *base, uint64_t bytes)
         if (code) impmem__swallow(p->device);
     } else {
         code = impmem__ask(d, chunk_unmap, base, bytes);
-        /* The memory went with its mapping; addresses that stay behind cost nothing and are no reason to keep the region. */
+        /* The memory went with its mapping; addresses that stay behind cost nothing and are no reason to keep the
+         * region. */
         if (!code) {
             int ignored = impmem__ask(d, address_free, base, bytes);
             (void)ignored;

@@ -1,4 +1,5 @@
-/* Page-locking of memory that somebody else allocated: a small table of who holds which range, so that none is locked twice. */
+/* Page-locking of memory that somebody else allocated: a small table of who holds which range, so that none is locked
+ * twice. */
 #include "cuda/internal.h"
 
 static impmem__registration *find(impmem_host_registration handle)

@@ -84,7 +84,7 @@ static impmem_status each_line(FILE *file, const char *path, line_fn take, void 
     return st;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------------------------------- */
 
 typedef struct search {
     const char *key;
@@ -125,7 +125,7 @@ impmem_status impmem_cuda_recall(const char *path, const impmem_cuda_measure_key
     return IMPMEM_OK;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------------------------------- */
 
 typedef struct rewrite {
     FILE *out;

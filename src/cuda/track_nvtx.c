@@ -1,7 +1,8 @@
 /* The tracker that tells compute-sanitizer: a heap per tier, a region per take.
  *
- * The tool drops regions by their address and not by range, so the addresses of what is alive are kept here, per heap and in order
- * of taking; a rewind or a reset looks from the newest back. A debugging aid: a drop of an old block looks through all of them.
+ * The tool drops regions by their address and not by range, so the addresses of what is alive are kept here, per heap and
+ * in order of taking; a rewind or a reset looks from the newest back. A debugging aid: a drop of an old block looks through
+ * all of them.
  */
 #include <string.h>
 

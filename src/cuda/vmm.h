@@ -1,8 +1,8 @@
 /* cuda/vmm.h - the virtual-memory backend's tables, shared by vmm_backend.c (regions) and vmm_chunks.c (chunks).
  *
- * A reservation is a row of chunks of one size. A chunk is mapped or not; its handle is kept while it is mapped, so unmapping it
- * frees nothing until the handle is released too. One mutex per backend guards the tables; driver calls are made under it, since
- * two commits of one backend must not both count the same kept chunk.
+ * A reservation is a row of chunks of one size. A chunk is mapped or not; its handle is kept while it is mapped, so
+ * unmapping it frees nothing until the handle is released too. One mutex per backend guards the tables; driver calls are
+ * made under it, since two commits of one backend must not both count the same kept chunk.
  */
 #ifndef IMPMEM__CUDA_VMM_H
 #define IMPMEM__CUDA_VMM_H

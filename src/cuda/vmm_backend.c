@@ -5,7 +5,7 @@
 
 #define SUBJECT "VMM"
 
-/* ---- regions ------------------------------------------------------------------------------------------------------------------- */
+/* ---- regions --------------------------------------------------------------------------------------------------------- */
 
 uint64_t impmem__vmm_backend_bytes(void)
 {
@@ -51,7 +51,8 @@ static impmem_status make_region(impmem__vmm *vmm, uint64_t bytes, impmem__vmm_r
     return IMPMEM_OK;
 }
 
-/* An address range is asked for at the alignment that is wanted; a driver that refuses that may still give it at its own. */
+/* An address range is asked for at the alignment that is wanted; a driver that refuses that may still give it at its
+ * own. */
 static int reserve_addresses(impmem__vmm *vmm, uint64_t bytes, uint64_t alignment, void **out_base)
 {
     impmem__driver *d = &vmm->device->driver;
@@ -93,7 +94,7 @@ static impmem_status reserve(void *self, uint64_t bytes, uint64_t alignment, voi
     return IMPMEM_OK;
 }
 
-/* ---- chunks -------------------------------------------------------------------------------------------------------------------- */
+/* ---- chunks ---------------------------------------------------------------------------------------------------------- */
 
 static impmem_status commit_locked(impmem__vmm *vmm, void *base, uint64_t offset, uint64_t length, impmem_error *why)
 {
@@ -147,7 +148,7 @@ static impmem_status decommit(void *self, void *base, uint64_t offset, uint64_t 
     return st;
 }
 
-/* ---- release, fixed regions ------------------------------------------------------------------------------------------------------ */
+/* ---- release, fixed regions ------------------------------------------------------------------------------------------ */
 
 /* Run by run: a run is unmapped as a whole or not at all, so a failure half way leaves the rest mapped and known. */
 static int unback_all(impmem__vmm *vmm, impmem__vmm_region *region)
@@ -211,7 +212,7 @@ static impmem_status acquire(void *self, uint64_t bytes, uint64_t alignment, voi
     return IMPMEM_OK;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------------------------------ */
 
 static impmem_status query(void *self, impmem_backend_properties *out)
 {
@@ -357,7 +358,7 @@ impmem_status impmem_cuda_growing_backend_create(impmem_cuda_device *device, con
     return IMPMEM_OK;
 }
 
-/* ---- what only this backend can ------------------------------------------------------------------------------------------------ */
+/* ---- what only this backend can -------------------------------------------------------------------------------------- */
 
 static impmem__vmm *vmm_of(const impmem_backend *backend)
 {

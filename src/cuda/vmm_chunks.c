@@ -6,7 +6,7 @@ static char *at(const impmem__vmm *vmm, const impmem__vmm_region *region, uint64
     return region->base + chunk * vmm->chunk_bytes;
 }
 
-/* ---- handles ------------------------------------------------------------------------------------------------------------------- */
+/* ---- handles --------------------------------------------------------------------------------------------------------- */
 
 static void settle_kept(impmem__vmm *vmm)
 {
@@ -48,7 +48,8 @@ void impmem__vmm_drop_kept(impmem__vmm *vmm, uint64_t keep_bytes)
 static void put_chunk(impmem__vmm *vmm, uint64_t chunk)
 {
     if (vmm->n_kept == IMPMEM__VMM_KEPT) {
-        /* A refusal with a full table leaves nowhere to remember the chunk: it is lost until the process ends, and counted. */
+        /* A refusal with a full table leaves nowhere to remember the chunk: it is lost until the process ends, and
+         * counted. */
         if (impmem__ask(&vmm->device->driver, chunk_release, chunk)) vmm->n_lost++;
     } else {
         vmm->kept[vmm->n_kept++] = chunk;
@@ -56,7 +57,7 @@ static void put_chunk(impmem__vmm *vmm, uint64_t chunk)
     settle_kept(vmm);
 }
 
-/* ---- mapping ------------------------------------------------------------------------------------------------------------------- */
+/* ---- mapping --------------------------------------------------------------------------------------------------------- */
 
 static int verify_access(impmem__vmm *vmm, const impmem__vmm_region *region, uint64_t first, uint64_t n)
 {
@@ -85,8 +86,8 @@ static int map_one(impmem__vmm *vmm, impmem__vmm_region *region, uint64_t chunk,
     return code;
 }
 
-/* Unmaps one by one what a failed commit had mapped. What can't be unmapped stays in the table as mapped, and is found there by the
- * next commit of the place or by the release of the region. */
+/* Unmaps one by one what a failed commit had mapped. What can't be unmapped stays in the table as mapped, and is found
+ * there by the next commit of the place or by the release of the region. */
 static void undo(impmem__vmm *vmm, impmem__vmm_region *region, uint64_t first, uint64_t end)
 {
     for (uint64_t i = end; i > first; i--) {

@@ -1,5 +1,6 @@
-/* gpu_test.h - tests that need a device: a table of cases, one line of result each, and helpers over the room's own driver table.
- * No test library: the executables run on a machine that has a driver and nothing else. Leaves with 77 where there is no device. */
+/* gpu_test.h - tests that need a device: a table of cases, one line of result each, and helpers over the room's own driver
+ * table. No test library: the executables run on a machine that has a driver and nothing else. Leaves with 77 where there
+ * is no device. */
 #ifndef TEST_GPU_TEST_H
 #define TEST_GPU_TEST_H
 
@@ -59,7 +60,7 @@ static double gpu_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* ---- a world: ledger and device --------------------------------------------------------------------------------------------------- */
+/* ---- a world: ledger and device -------------------------------------------------------------------------------------- */
 
 typedef struct gpu_world {
     impmem_ledger *ledger;
@@ -157,7 +158,7 @@ static bool gpu_holds(gpu_world *w, const void *at, uint64_t bytes, uint32_t see
                  : true;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- running --------------------------------------------------------------------------------------------------------- */
 
 static int gpu_main(const char *title, const gpu_case *cases, size_t n)
 {

@@ -1,5 +1,5 @@
-/* A program for compute-sanitizer: it takes memory from an arena, a scratch stack and a block pool with annotations on, and writes
- * one byte too far in the one that its argument names. The tool must name an allocation of the take's own size.
+/* A program for compute-sanitizer: it takes memory from an arena, a scratch stack and a block pool with annotations on, and
+ * writes one byte too far in the one that its argument names. The tool must name an allocation of the take's own size.
  *
  *     overrun clean|arena|scratch|block
  *
@@ -110,7 +110,8 @@ int main(int argc, char **argv)
     }
     printf("expect %d\n", bytes);
     fflush(stdout);
-    /* With an overrun planted and the tool attached, the launch fails from there on: that is the finding, not ours to judge. */
+    /* With an overrun planted and the tool attached, the launch fails from there on: that is the finding, not ours to
+     * judge. */
     bool good = run(planted);
     if (!good && bytes == 0) fprintf(stderr, "overrun: %s\n", gpu_detail);
     return good || bytes ? 0 : 1;

@@ -1,6 +1,7 @@
-/* Serving on a device: 10^5 admissions and cancellations with real copies of blocks, every byte of every block compared, and three
- * witnesses that nothing is acquired meanwhile: the ledger, the room's driver table, and the linker, which puts a counter in front
- * of every allocation call of the runtime in this executable. Each witness must see a planted call of its own kind.
+/* Serving on a device: 10^5 admissions and cancellations with real copies of blocks, every byte of every block compared,
+ * and three witnesses that nothing is acquired meanwhile: the ledger, the room's driver table, and the linker, which puts a
+ * counter in front of every allocation call of the runtime in this executable. Each witness must see a planted call of its
+ * own kind.
  */
 #define _GNU_SOURCE
 #include "gpu_test.h"
@@ -11,7 +12,7 @@ enum { BLOCK = 65536, BLOCKS = 1024, PATTERNS = 256, MOST = 8, LIVE = 64 };
 
 static uint64_t admissions = 100000; /* or what the command line says */
 
-/* ---- the linker's witness --------------------------------------------------------------------------------------------------------------- */
+/* ---- the linker's witness -------------------------------------------------------------------------------------------- */
 
 static uint64_t wrapped_calls;
 static bool wrap_armed;
@@ -38,7 +39,7 @@ WRAP(cudaFreeHost, (void *memory), (memory))
 int cudaMalloc(void **out, size_t bytes); /* as the runtime has it, an int for its enumeration */
 int cudaFree(void *memory);
 
-/* ---- a served pool ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a served pool --------------------------------------------------------------------------------------------------- */
 
 typedef struct request {
     impmem_block_ref ref[MOST];
@@ -262,7 +263,7 @@ static bool each_witness_sees_a_planted_call(void)
     return close_serving(&s) && gpu_say(true, "ledger 1, table 1, linker 2");
 }
 
-/* ---- queue ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- queue ----------------------------------------------------------------------------------------------------------- */
 
 static bool every_way_of_copying_moves_every_byte(void)
 {

@@ -1,6 +1,6 @@
-/* bench_device.c - arena, scratch and blocks over device memory; cudaMalloc, the stream-ordered allocator, raw virtual memory and
- * PyTorch's caching allocator in the same run; commits and what of them is not the driver's; copies of blocks against one large copy;
- * an owner's step with and without the grower.
+/* bench_device.c - arena, scratch and blocks over device memory; cudaMalloc, the stream-ordered allocator, raw virtual
+ * memory and PyTorch's caching allocator in the same run; commits and what of them is not the driver's; copies of blocks
+ * against one large copy; an owner's step with and without the grower.
  */
 #define _GNU_SOURCE
 #include "bench_device.h"
@@ -48,7 +48,7 @@ static void put_samples(device_bench *b, bench_row *row, double *ns, uint32_t n)
     emit(b, row);
 }
 
-/* ---- tiers over device memory --------------------------------------------------------------------------------------------------- */
+/* ---- tiers over device memory ---------------------------------------------------------------------------------------- */
 
 typedef struct tiers {
     device_bench *b;
@@ -122,7 +122,7 @@ static void bench_tiers_there(device_bench *b)
     note(b, impmem_backend_release(&region, NULL));
 }
 
-/* ---- peers ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- peers ----------------------------------------------------------------------------------------------------------- */
 
 enum { ROUNDS = 41 };
 
@@ -196,10 +196,10 @@ static void bench_torch(device_bench *b)
     if (n == ROUNDS) put_samples(b, &row, ns, n);
 }
 
-/* ---- commits -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- commits --------------------------------------------------------------------------------------------------------- */
 
-/* The driver's functions with a clock round them, so that a commit's time can be told apart from the driver's. The readings of the
- * clock themselves fall to the library. One bench runs at a time. */
+/* The driver's functions with a clock round them, so that a commit's time can be told apart from the driver's. The readings
+ * of the clock themselves fall to the library. One bench runs at a time. */
 static struct {
     int (*create)(impmem__driver *, uint64_t *, uint64_t, const impmem__chunk_place *);
     int (*map)(impmem__driver *, void *, uint64_t, uint64_t);
@@ -332,7 +332,7 @@ static void bench_commits(device_bench *b, uint64_t mib)
     }
 }
 
-/* ---- copies -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------------------------------- */
 
 enum { COPIES = 4096, COPY_ROUNDS = 21 };
 
@@ -407,7 +407,7 @@ static void bench_copies(device_bench *b, uint64_t bytes)
     b->failed = IMPMEM_OK;
 }
 
-/* ---- the owner's step beside the grower --------------------------------------------------------------------------------------------------- */
+/* ---- the owner's step beside the grower ------------------------------------------------------------------------------ */
 
 enum { STEPS = 100000 };
 
@@ -417,7 +417,8 @@ static int ascending(const void *x, const void *y)
     return (a > c) - (a < c);
 }
 
-/* Steps of the owner: take a block, say what is used, adopt what is ready. Sorted ns. Without a grower the pool is all there. */
+/* Steps of the owner: take a block, say what is used, adopt what is ready. Sorted ns. Without a grower the pool is all
+ * there. */
 static void time_steps(device_bench *b, bool growing, double *ns)
 {
     static impmem_block_ref refs[STEPS];
@@ -489,7 +490,7 @@ static void bench_steps(device_bench *b)
     emit(b, &row);
 }
 
-/* ---- all ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- all ------------------------------------------------------------------------------------------------------------- */
 
 int bench_device(const bench_run *run, int ordinal)
 {

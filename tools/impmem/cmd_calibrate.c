@@ -1,4 +1,5 @@
-/* cmd_calibrate.c - `impmem calibrate`: measures what a device takes that is not ours, and writes it as a device profile. */
+/* cmd_calibrate.c - `impmem calibrate`: measures what a device takes that is not ours, and writes it as a device
+ * profile. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>

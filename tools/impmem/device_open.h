@@ -12,8 +12,8 @@ typedef struct device_session {
     void *sum;    /* IMPMEM__KERNEL_SUM */
 } device_session;
 
-/* COMMAND_DONE, or what to leave with after a complaint: COMMAND_DEVICE where there is no such device or driver. The device is
- * current on this thread until device_close. */
+/* COMMAND_DONE, or what to leave with after a complaint: COMMAND_DEVICE where there is no such device or driver. The device
+ * is current on this thread until device_close. */
 int device_open(int ordinal, device_session *out);
 /* COMMAND_NO, with a complaint, when something was left on the device. */
 int device_close(device_session *session);

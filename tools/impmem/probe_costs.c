@@ -117,7 +117,7 @@ void probe_costs(probe_run *run)
     time_commits(run);
 }
 
-/* ---- launches beside growth ------------------------------------------------------------------------------------------------------------ */
+/* ---- launches beside growth ------------------------------------------------------------------------------------------ */
 
 typedef struct neighbour {
     device_session *session;
@@ -141,8 +141,9 @@ static void *grow_and_shrink(void *context)
 
 enum { LAUNCHES = 20000 };
 
-/* Launch call times, one each 50 us; sorted microseconds. The kernel reads 4 KiB and adds to device memory, a few microseconds of
- * work: additions to host memory would fill the stream, and a launch would then wait for the kernels before it. */
+/* Launch call times, one each 50 us; sorted microseconds. The kernel reads 4 KiB and adds to device memory, a few
+ * microseconds of work: additions to host memory would fill the stream, and a launch would then wait for the kernels before
+ * it. */
 static int time_launches(device_session *s, void *memory, double *us)
 {
     uint64_t words = 1024;

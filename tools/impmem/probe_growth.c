@@ -127,7 +127,8 @@ static void check_data(probe_run *run, grown *g, uint64_t *result)
         st = impmem_first_error(st, impmem_region_commit(g->other, 0, NULL, NULL));
     }
     if (!code) code = sum_of(s, impmem_region_base(g->pool), CHUNK, NULL, result, &after);
-    /* Every word is 0x5a5a5a5a; the kernel weighs word i with 2 * (i mod 65536) + 1, whose sum over 65536 words is 65536^2. */
+    /* Every word is 0x5a5a5a5a; the kernel weighs word i with 2 * (i mod 65536) + 1, whose sum over 65536 words is
+     * 65536^2. */
     uint64_t expected = (uint64_t)0x5a5a5a5au * ((uint64_t)1 << 32) * (CHUNK / 4 / 65536);
     bool good = !code && !st && before == expected && after == expected;
     probe_say(run, "data stays while another region comes and goes", good ? PROBE_OK : PROBE_FAILED, (double)NAN, "",

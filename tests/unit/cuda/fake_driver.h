@@ -1,5 +1,5 @@
-/* fake_driver.h - a driver made of tables, for tests of the room: it keeps what a real one would keep, over host memory, notes every
- * breach of the driver's rules, and fails any call on demand.
+/* fake_driver.h - a driver made of tables, for tests of the room: it keeps what a real one would keep, over host memory,
+ * notes every breach of the driver's rules, and fails any call on demand.
  *
  * A device is a budget of bytes. Device memory is host memory; streams run at once, or not at all while `stalled`. */
 #ifndef TEST_CUDA_FAKE_DRIVER_H
@@ -82,7 +82,7 @@ typedef struct fake_driver {
     uint32_t n_log;
 } fake_driver;
 
-/* ---- inside ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- inside ---------------------------------------------------------------------------------------------------------- */
 
 static void fake_breach(fake_driver *f, const char *what)
 {
@@ -195,7 +195,7 @@ static int fake_give(fake_driver *f, fake_range *table, int n, const void *at)
     return 0;
 }
 
-/* ---- devices ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------------------------------- */
 
 static int f_device_count(impmem__driver *d, int *out)
 {
@@ -301,7 +301,7 @@ static int f_managed_memory(impmem__driver *d, const unsigned char identity[16],
     return 0;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------------------------------- */
 
 static int f_malloc(impmem__driver *d, void **out, uint64_t bytes)
 {
@@ -350,7 +350,7 @@ static int f_host_address(impmem__driver *d, void **out, void *host)
     return 0;
 }
 
-/* ---- virtual memory --------------------------------------------------------------------------------------------------------------------- */
+/* ---- virtual memory -------------------------------------------------------------------------------------------------- */
 
 static int f_granularity(impmem__driver *d, uint64_t *out, const impmem__chunk_place *place, int recommended)
 {
@@ -494,7 +494,7 @@ static int f_descriptor_close(impmem__driver *d, int descriptor)
     return 0;
 }
 
-/* ---- work ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- work ------------------------------------------------------------------------------------------------------------ */
 
 static int f_stream_create(impmem__driver *d, void **out)
 {
@@ -647,7 +647,7 @@ static int f_nvtx_drop(impmem__driver *d, void *const *addresses, uint32_t n)
     return 0;
 }
 
-/* ---- outside --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- outside --------------------------------------------------------------------------------------------------------- */
 
 static void fake_reset(fake_driver *f)
 {

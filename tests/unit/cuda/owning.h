@@ -1,5 +1,5 @@
-/* owning.h - a backend of the room that owns its device: the conformance suite brings a ledger with each check, and a device books on
- * one ledger. */
+/* owning.h - a backend of the room that owns its device: the conformance suite brings a ledger with each check, and a
+ * device books on one ledger. */
 #ifndef TEST_CUDA_OWNING_H
 #define TEST_CUDA_OWNING_H
 

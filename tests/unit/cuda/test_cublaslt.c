@@ -54,7 +54,7 @@ static void make_blas(fake_blas *f, fake_driver *driver)
     f->driver = driver;
 }
 
-/* ---- the ladder ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the ladder ------------------------------------------------------------------------------------------------------ */
 
 typedef struct arena {
     uint64_t room;
@@ -104,7 +104,7 @@ static void the_ladder_goes_down_until_the_arena_gives(void **state)
     assert_int_equal(impmem_cublaslt_take_workspace(take, &none, 0, &memory, NULL), IMPMEM_ERR_INVALID_ARGUMENT);
 }
 
-/* ---- matmuls ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- matmuls --------------------------------------------------------------------------------------------------------- */
 
 static _Alignas(256) char workspace[1024];
 
@@ -185,7 +185,7 @@ static void opening_that_fails_leaves_nothing(void **state)
     close_world(&w);
 }
 
-/* ---- measuring ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- measuring ------------------------------------------------------------------------------------------------------- */
 
 static int g_capture_begin(impmem__driver *d, void *stream)
 {

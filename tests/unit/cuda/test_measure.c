@@ -9,7 +9,7 @@
 #include "impmem/block_pool.h"
 #include "impmem/scratch.h"
 
-/* ---- charges --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- charges --------------------------------------------------------------------------------------------------------- */
 
 static impmem_region *take_own(world *w, impmem_backend **backend, uint64_t bytes)
 {
@@ -133,7 +133,7 @@ static void a_pinned_value_wins_then_a_remembered_one(void **state)
     assert_int_equal(impmem_cuda_choose_library_bytes(UINT64_MAX, NULL, 333), 333);
 }
 
-/* ---- the file ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------------------------------- */
 
 static char folder[64], path[128];
 
@@ -252,12 +252,12 @@ static void a_key_names_device_driver_and_runtime(void **state)
     close_world(&w);
 }
 
-/* ---- residency ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- residency ------------------------------------------------------------------------------------------------------- */
 
 #define GB(n) ((uint64_t)(n)*1000000000u)
 
-/* Figures that were recorded on one desktop card: resident pools at 1287 to 1621 GB/s, spilled ones at 130 to 237, and one that was
- * spilled in part at 528, where the resident reference gave 1621. */
+/* Figures that were recorded on one desktop card: resident pools at 1287 to 1621 GB/s, spilled ones at 130 to 237, and one
+ * that was spilled in part at 528, where the resident reference gave 1621. */
 static void recorded_rates_are_told_apart(void **state)
 {
     (void)state;
@@ -323,7 +323,7 @@ static void the_probe_times_copies_and_cleans_up(void **state)
     close_world(&p.w);
 }
 
-/* ---- annotations ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- annotations ----------------------------------------------------------------------------------------------------- */
 
 static impmem_region *acquire_line(impmem_backend *backend, uint64_t bytes)
 {

@@ -40,7 +40,7 @@ static impmem_cuda_vmm_stats stats_of(const vm *v)
     return s;
 }
 
-/* ---- the one suite ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the one suite --------------------------------------------------------------------------------------------------- */
 
 static impmem_status create_owning(void *context, impmem_ledger *ledger, impmem_backend **out, impmem_error *why)
 {
@@ -99,7 +99,7 @@ static void the_backend_conforms(void **state)
     free(f);
 }
 
-/* ---- transactions ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- transactions ---------------------------------------------------------------------------------------------------- */
 
 static impmem_status run_grow(void *context)
 {
@@ -218,7 +218,7 @@ static void a_release_that_fails_can_be_tried_again(void **state)
     }
 }
 
-/* ---- order of calls ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- order of calls -------------------------------------------------------------------------------------------------- */
 
 static void calls_come_in_the_order_that_the_driver_needs(void **state)
 {
@@ -275,7 +275,7 @@ static void every_listed_device_gets_access(void **state)
     close_vm(&v);
 }
 
-/* ---- reservations ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- reservations ---------------------------------------------------------------------------------------------------- */
 
 static void a_refused_reservation_is_typed_and_has_a_way_out(void **state)
 {
@@ -393,7 +393,7 @@ static void chunks_beyond_memory_are_counted_as_stuck(void **state)
     close_vm(&v);
 }
 
-/* ---- export ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- export ---------------------------------------------------------------------------------------------------------- */
 
 static void descriptors_are_closed_with_what_they_export(void **state)
 {

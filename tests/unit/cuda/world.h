@@ -1,4 +1,5 @@
-/* world.h - a ledger and a device over the driver made of tables, what that driver holds, and the sweep that fails every call. */
+/* world.h - a ledger and a device over the driver made of tables, what that driver holds, and the sweep that fails every
+ * call. */
 #ifndef TEST_CUDA_WORLD_H
 #define TEST_CUDA_WORLD_H
 
@@ -85,8 +86,8 @@ static uint64_t fake_count(const fake_driver *f, impmem__call call)
     return n;
 }
 
-/* Fails each call of an operation in turn, once and for good: a refused one left everything as it was and works when tried again.
- * `undo` takes back what `run` did. Returns how many calls there were. */
+/* Fails each call of an operation in turn, once and for good: a refused one left everything as it was and works when tried
+ * again. `undo` takes back what `run` did. Returns how many calls there were. */
 typedef struct sweep {
     fake_driver *fake;
     impmem_status (*run)(void *context);
@@ -120,7 +121,7 @@ static uint64_t run_sweep(const sweep *s)
     }
 }
 
-/* ---- a world: one ledger, one device ------------------------------------------------------------------------------------------------------ */
+/* ---- a world: one ledger, one device --------------------------------------------------------------------------------- */
 
 enum { LINE_POOL = IMPMEM_LINE_USER, LINE_PINNED = IMPMEM_LINE_USER + 1 };
 
