@@ -88,8 +88,10 @@ typedef struct impmem_plan_features {
     uint64_t snapshot_budget_bytes; /* for copies of recurrent state at prefix ends: whole slots within it; 0 = none */
 
     /* ---- buffers of a forward pass ---- */
-    uint32_t logit_rows;                 /* rows of fp32 logits in scratch; 0 = none */
-    uint32_t prompt_logprob_rows;        /* rows of prompt logits held at once, in 16 and in 32 bits; 0 = none */
+    uint32_t logit_rows; /* rows of fp32 logits in scratch; 0 = none */
+    /* Rows of prompt logits held at once, in 16 and in 32 bits; 0 = none; UINT32_MAX = one for each token of the largest
+     * prefill, so that a smaller one has fewer. */
+    uint32_t prompt_logprob_rows;
     uint32_t attention_scores;           /* 1: a score matrix of prefill_tokens squared for each query head, 2 bytes */
     uint32_t expert_tables;              /* 1: pointers, counts and offsets of each expert */
     uint64_t attention_scores_cap_bytes; /* 0 = 384 MiB: longer prefills are cut */

@@ -21,7 +21,7 @@ typedef enum impmem_fit_what {
 typedef enum impmem_fit_limit {
     IMPMEM_FIT_BY_MEMORY = 1,   /* one step more is IMPMEM_ERR_DOES_NOT_FIT */
     IMPMEM_FIT_BY_TRAINED = 2,  /* the model's trained context */
-    IMPMEM_FIT_BY_NUMBERING = 3 /* one step more is no valid input: blocks beyond 31 bits, kernel offsets, 2^20 sequences */
+    IMPMEM_FIT_BY_NUMBERING = 3 /* one step more can't be counted: 2^31 tokens or blocks, kernel offsets, 2^20 sequences */
 } impmem_fit_limit;
 
 const char *impmem_fit_limit_name(impmem_fit_limit limit); /* "memory", "trained_context", "numbering"; "?" */

@@ -54,6 +54,8 @@ typedef struct impmem_layer_shape {
     uint64_t state_elements; /* of the state matrix, all heads */
     uint32_t latent_rank;    /* of a LATENT layer: the part of k_dim that K and V are expanded from; 0 = unknown */
     uint32_t latent_v_dim;   /* of a LATENT layer: elements of V per head once expanded; 0 = unknown */
+    uint32_t state_inner;    /* rows of the state matrix over all heads, d_inner; 0 = unknown, at most conv_channels */
+    uint32_t state_heads;    /* heads of the state matrix; 0 = one, or unknown */
 } impmem_layer_shape;
 
 typedef enum impmem_source {
@@ -93,17 +95,19 @@ typedef struct impmem_model_shape {
     uint32_t vision_image_size;   /* pixels a side */
     uint32_t vision_tokens;       /* of one image at full size, after merging */
     uint32_t vision_layers, vision_d_model, vision_heads;
+    uint32_t vision_patches; /* of one image at full size, before merging; 0 = unknown, as many as tokens */
+    uint32_t reserved;       /* 0 */
     impmem_layer_shape layer[IMPMEM_MAX_LAYERS];
 } impmem_model_shape;
 
 #define IMPMEM_LAYER_SHAPE_INIT                                                                                            \
     {                                                                                                                      \
-        IMPMEM_LAYER_NO_ATTENTION, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                   \
+        IMPMEM_LAYER_NO_ATTENTION, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                             \
     }
 #define IMPMEM_MODEL_SHAPE_INIT                                                                                            \
     {                                                                                                                      \
         sizeof(impmem_model_shape), 1, "", "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, IMPMEM_SOURCE_UNKNOWN, 0, 0,   \
-            0, 0, 0, 0, 0, 0, 0, 0, 0,                                                                                     \
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,                                                                               \
         {                                                                                                                  \
             IMPMEM_LAYER_SHAPE_INIT                                                                                        \
         }                                                                                                                  \

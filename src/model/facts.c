@@ -499,6 +499,8 @@ impmem_status impmem__shape_fill(impmem__reading *reading)
             layer->conv_kernel = facts->conv_kernel;
             layer->conv_channels = facts->conv_channels;
             layer->state_elements = facts->state_elements;
+            layer->state_inner = facts->inner;
+            layer->state_heads = facts->state_heads;
         }
         if (facts->kv_heads[i] == 0) continue;
         if (facts->latent) {

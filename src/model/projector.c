@@ -119,11 +119,12 @@ static impmem_status fill(const impmem__gguf *gguf, impmem_model *model, const i
                               "projector file: found a tower for a model that has one, expected a model without");
     }
     bool known = true;
-    const uint32_t merge = merged(&p, &known), side = (p.image / p.patch + merge - 1) / merge;
+    const uint32_t merge = merged(&p, &known), patches = p.image / p.patch, side = (patches + merge - 1) / merge;
     shape->vision_weight_bytes = gguf->weight_bytes;
     shape->vision_apart = 1;
     shape->vision_image_size = p.image;
     shape->vision_tokens = side <= 16384 ? side * side : 16384u * 16384u;
+    shape->vision_patches = patches <= 16384 ? patches * patches : 16384u * 16384u;
     shape->vision_layers = p.layers;
     shape->vision_d_model = p.width;
     shape->vision_heads = p.heads;

@@ -302,6 +302,13 @@ static impmem_status by_family(const look *l, tower *t)
     return IMPMEM_OK;
 }
 
+/* What the tower itself works on: the patches of the image, however few tokens become of them. */
+static uint32_t whole_patches(const tower *t)
+{
+    const uint64_t n = patches(t) > t->tokens ? patches(t) : t->tokens;
+    return n > INT32_MAX ? (uint32_t)INT32_MAX : (uint32_t)n;
+}
+
 static void count_tokens(const look *l, tower *t)
 {
     if (t->tokens > 0 || t->patch == 0) return;
@@ -344,6 +351,7 @@ impmem_status impmem__vision_read(impmem__reading *reading, const json_t *root, 
     }
     shape->vision_image_size = t.image;
     shape->vision_tokens = (uint32_t)t.tokens;
+    shape->vision_patches = whole_patches(&t);
     shape->vision_layers = t.layers;
     shape->vision_d_model = t.width;
     shape->vision_heads = t.heads;
@@ -394,6 +402,7 @@ impmem_status impmem__cross_read(impmem__reading *reading)
             const uint64_t side = image / patch, tokens = tiles * (side * side + 1);
             shape->vision_image_size = image;
             shape->vision_tokens = tokens > INT32_MAX ? 0 : (uint32_t)tokens;
+            shape->vision_patches = shape->vision_tokens;
         }
     }
     if (st) return st;

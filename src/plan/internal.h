@@ -119,6 +119,19 @@ void impmem__plan_text_state(const impmem_state_pool *pool, impmem_line *line);
 void impmem__plan_text_item(const impmem__terms *terms, const impmem__item *item, impmem_line *line);
 /* plan_explain.c: formula and operands of a feature's item. */
 void impmem__explain_item(const impmem__terms *terms, const impmem__item *item, impmem_explanation *out);
+void impmem__explain_formula(impmem_explanation *e, const char *text);
+void impmem__explain_operand(impmem_explanation *e, const char *name, uint64_t value); /* as many as there is room for */
+/* reference.c: of one of the reference engine's demands; false for another one, whose formula only its owner knows. */
+bool impmem__reference_explain(const impmem_demand *demand, const impmem_load *load, impmem_explanation *out);
+static inline uint32_t impmem__logprob_rows(const impmem__terms *t)
+{
+    return t->features->prompt_logprob_rows == UINT32_MAX ? t->load.tokens : t->features->prompt_logprob_rows;
+}
+/* What the tower works on for one image of full size. */
+static inline uint32_t impmem__vision_patches(const impmem_plan_features *f, const impmem_model_shape *m)
+{
+    return f->vision_patches ? f->vision_patches : m->vision_patches ? m->vision_patches : m->vision_tokens;
+}
 /* plan_control.c: exact host bytes that opening this plan takes, its own line counted among `n_lines`. */
 impmem_status impmem__plan_control_bytes(const impmem_plan *plan, uint32_t n_lines, uint64_t *out_bytes);
 /* plan_levers.c: what would make it fit, found by planning again; largest saving first, the budget last. */
@@ -127,7 +140,10 @@ void impmem__plan_levers(const impmem_plan_input *in, const impmem__terms *terms
 
 /* size_executor.c */
 impmem_status impmem__size_executor_shared(const impmem_model_shape *shape, uint32_t tokens, uint64_t *out_bytes);
-uint64_t impmem__size_largest_input(const impmem_model_shape *shape); /* elements: the longest row a projection reads */
+/* Elements of the largest weight, as the file stores it or as the geometry implies. */
+impmem_status impmem__size_largest_weight(const impmem_model_shape *shape, uint64_t *out);
+uint64_t impmem__size_executor_margin(const impmem_model_shape *shape); /* bytes whatever the load */
+uint64_t impmem__size_largest_input(const impmem_model_shape *shape);   /* elements: the longest row a projection reads */
 
 /* One KV region of that many blocks, rounded up to the granule. */
 static inline impmem_status impmem__kv_region_bytes(uint64_t blocks, uint64_t stride, uint64_t granule, uint64_t *out)

@@ -5,12 +5,12 @@
 #include "core/internal.h"
 #include "plan/internal.h"
 
-static void formula(impmem_explanation *e, const char *text)
+void impmem__explain_formula(impmem_explanation *e, const char *text)
 {
     snprintf(e->formula, sizeof e->formula, "%s", text);
 }
 
-static void operand(impmem_explanation *e, const char *name, uint64_t value)
+void impmem__explain_operand(impmem_explanation *e, const char *name, uint64_t value)
 {
     if (e->n_operands == IMPMEM_EXPLAIN_MAX_OPERANDS) return;
     impmem_operand *o = &e->operand[e->n_operands++];
@@ -22,30 +22,30 @@ static void explain_vision(const impmem__terms *t, impmem_line_id id, impmem_exp
 {
     const impmem_plan_features *f = t->features;
     const impmem_model_shape *m = t->in->model;
-    const uint32_t patches = f->vision_patches ? f->vision_patches : m->vision_tokens;
+    const uint32_t patches = impmem__vision_patches(f, m);
     if (id == IMPMEM_LINE_VISION_WEIGHTS) {
-        formula(e, "sum of the tower's tensors");
+        impmem__explain_formula(e, "sum of the tower's tensors");
     } else if (id == IMPMEM_LINE_VISION_PIXELS && f->vision_patches) {
-        formula(e, "images x patches x elements x 2");
-        operand(e, "images", f->vision_images);
-        operand(e, "patches", patches);
-        operand(e, "elements", f->vision_patch_elements);
+        impmem__explain_formula(e, "images x patches x elements x 2");
+        impmem__explain_operand(e, "images", f->vision_images);
+        impmem__explain_operand(e, "patches", patches);
+        impmem__explain_operand(e, "elements", f->vision_patch_elements);
     } else if (id == IMPMEM_LINE_VISION_PIXELS) {
-        formula(e, "images x side x side x 3 x 2");
-        operand(e, "images", f->vision_images);
-        operand(e, "side", m->vision_image_size);
+        impmem__explain_formula(e, "images x side x side x 3 x 2");
+        impmem__explain_operand(e, "images", f->vision_images);
+        impmem__explain_operand(e, "side", m->vision_image_size);
     } else if (id == IMPMEM_LINE_VISION_EMBEDDINGS) {
-        formula(e, "images x (taps + 1) x tokens x width x 2");
-        operand(e, "images", f->vision_images);
-        operand(e, "taps", f->vision_taps);
-        operand(e, "tokens", m->vision_tokens);
-        operand(e, "width", m->d_model);
+        impmem__explain_formula(e, "images x (taps + 1) x tokens x width x 2");
+        impmem__explain_operand(e, "images", f->vision_images);
+        impmem__explain_operand(e, "taps", f->vision_taps);
+        impmem__explain_operand(e, "tokens", m->vision_tokens);
+        impmem__explain_operand(e, "width", m->d_model);
     } else {
-        formula(e, f->vision_scores ? "4 a(patches x width x 2) + a(heads x patches x patches x 2)"
-                                    : "4 a(patches x width x 2)");
-        operand(e, "patches", patches);
-        operand(e, "width", m->vision_d_model);
-        if (f->vision_scores) operand(e, "heads", m->vision_heads);
+        impmem__explain_formula(e, f->vision_scores ? "4 a(patches x width x 2) + a(heads x patches x patches x 2)"
+                                                    : "4 a(patches x width x 2)");
+        impmem__explain_operand(e, "patches", patches);
+        impmem__explain_operand(e, "width", m->vision_d_model);
+        if (f->vision_scores) impmem__explain_operand(e, "heads", m->vision_heads);
     }
 }
 
@@ -53,18 +53,18 @@ static void explain_draft(const impmem__terms *t, impmem_line_id id, impmem_expl
 {
     const impmem_plan_features *f = t->features;
     if (id == IMPMEM_LINE_DRAFT_WEIGHTS) {
-        formula(e, "the draft model's weights");
+        impmem__explain_formula(e, "the draft model's weights");
     } else if (id == IMPMEM_LINE_VERIFY) {
-        formula(e, "a(rows x vocab x 4) + a(rows x width x 2) + 2 a(rows x 4), rows = batch x (k + 1)");
-        operand(e, "batch", t->load.batch);
-        operand(e, "k", f->draft_tokens);
-        operand(e, "vocab", t->in->model->vocab);
-        operand(e, "width", t->in->model->d_model);
+        impmem__explain_formula(e, "a(rows x vocab x 4) + a(rows x width x 2) + 2 a(rows x 4), rows = batch x (k + 1)");
+        impmem__explain_operand(e, "batch", t->load.batch);
+        impmem__explain_operand(e, "k", f->draft_tokens);
+        impmem__explain_operand(e, "vocab", t->in->model->vocab);
+        impmem__explain_operand(e, "width", t->in->model->d_model);
     } else {
-        formula(e, "largest + graphs x exec");
-        operand(e, "largest", f->draft_graph_bytes);
-        operand(e, "graphs", f->n_draft_graphs);
-        operand(e, "exec", f->graph_exec_bytes);
+        impmem__explain_formula(e, "largest + graphs x exec");
+        impmem__explain_operand(e, "largest", f->draft_graph_bytes);
+        impmem__explain_operand(e, "graphs", f->n_draft_graphs);
+        impmem__explain_operand(e, "exec", f->graph_exec_bytes);
     }
 }
 
@@ -80,8 +80,8 @@ static void explain_weight_cache(const impmem__terms *t, impmem_line_id id, impm
     if (c->dtype == IMPMEM_DTYPE_INT8) text = "elements x 9 / 8";
     if (c->dtype == IMPMEM_DTYPE_NVFP4) text = apart ? "elements / 2" : "elements x 9 / 16";
     snprintf(e->formula, sizeof e->formula, "%s: %s%s", impmem_dtype_name(c->dtype), text, slab ? " + scale slab" : "");
-    operand(e, "elements", optional ? c->elements - c->mandatory_elements : c->mandatory_elements);
-    if (slab) operand(e, "scale slab", slab);
+    impmem__explain_operand(e, "elements", optional ? c->elements - c->mandatory_elements : c->mandatory_elements);
+    if (slab) impmem__explain_operand(e, "scale slab", slab);
 }
 
 static void explain_forward(const impmem__terms *t, impmem_line_id id, impmem_explanation *e)
@@ -89,27 +89,28 @@ static void explain_forward(const impmem__terms *t, impmem_line_id id, impmem_ex
     const impmem_plan_features *f = t->features;
     const impmem_model_shape *m = t->in->model;
     if (id == IMPMEM_LINE_LOGITS || id == IMPMEM_LINE_PROMPT_LOGPROBS) {
-        formula(e, id == IMPMEM_LINE_LOGITS ? "rows x vocab x 4" : "rows x vocab x (2 + 4)");
-        operand(e, "rows", id == IMPMEM_LINE_LOGITS ? f->logit_rows : f->prompt_logprob_rows);
-        operand(e, "vocab", m->vocab);
+        impmem__explain_formula(e, id == IMPMEM_LINE_LOGITS ? "rows x vocab x 4" : "rows x vocab x (2 + 4)");
+        impmem__explain_operand(e, "rows", id == IMPMEM_LINE_LOGITS ? f->logit_rows : impmem__logprob_rows(t));
+        impmem__explain_operand(e, "vocab", m->vocab);
     } else if (id == IMPMEM_LINE_ATTENTION_SCORES) {
-        formula(e, "min(heads x tokens x tokens x 2, cap)");
-        operand(e, "heads", m->n_heads);
-        operand(e, "tokens", t->load.tokens);
-        operand(e, "cap", f->attention_scores_cap_bytes ? f->attention_scores_cap_bytes : 384 * IMPMEM_MIB);
+        impmem__explain_formula(e, "min(heads x tokens x tokens x 2, cap)");
+        impmem__explain_operand(e, "heads", m->n_heads);
+        impmem__explain_operand(e, "tokens", t->load.tokens);
+        impmem__explain_operand(e, "cap", f->attention_scores_cap_bytes ? f->attention_scores_cap_bytes : 384 * IMPMEM_MIB);
     } else if (id == IMPMEM_LINE_EXPERT_TABLES) {
-        formula(e, "80 x experts + 12 + 11 x 256");
-        operand(e, "experts", m->n_experts);
+        impmem__explain_formula(e, "80 x experts + 12 + 11 x 256");
+        impmem__explain_operand(e, "experts", m->n_experts);
     } else if (id == IMPMEM_LINE_LORA) {
-        formula(e, f->lora_slot_bytes ? "slots x slot" : "slots x 2 x rank x (inputs + outputs of each projection)");
-        operand(e, "slots", f->lora_slots);
-        if (f->lora_slot_bytes) operand(e, "slot", f->lora_slot_bytes);
-        else operand(e, "rank", f->lora_rank);
+        impmem__explain_formula(e, f->lora_slot_bytes ? "slots x slot"
+                                                      : "slots x 2 x rank x (inputs + outputs of each projection)");
+        impmem__explain_operand(e, "slots", f->lora_slots);
+        if (f->lora_slot_bytes) impmem__explain_operand(e, "slot", f->lora_slot_bytes);
+        else impmem__explain_operand(e, "rank", f->lora_rank);
     } else {
-        formula(e, id == IMPMEM_LINE_GRAPH_SLOTS ? "slots x (a(66052) + a(40) + a(4 x 64) + a(8 x steps))"
-                                                 : "slots x (a(4 x steps) + 768)");
-        operand(e, "slots", f->graph_slots);
-        operand(e, "steps", t->load.context);
+        impmem__explain_formula(e, id == IMPMEM_LINE_GRAPH_SLOTS ? "slots x (a(66052) + a(40) + a(4 x 64) + a(8 x steps))"
+                                                                 : "slots x (a(4 x steps) + 768)");
+        impmem__explain_operand(e, "slots", f->graph_slots);
+        impmem__explain_operand(e, "steps", t->load.context);
     }
 }
 
@@ -117,13 +118,15 @@ void impmem__explain_item(const impmem__terms *t, const impmem__item *item, impm
 {
     *e = (impmem_explanation){.line = item->id, .bytes = item->bytes};
     const impmem_line_id id = item->id;
-    if (item->demand) formula(e, item->demand->how[0] ? item->demand->how : "declared by the engine");
-    else if (id == IMPMEM_LINE_HEADROOM) formula(e, "left alone, on top of everything");
-    else if (id == IMPMEM_LINE_COMMUNICATION || id == IMPMEM_LINE_GEMM_WORKSPACE) formula(e, "given by the engine");
+    if (item->demand && impmem__reference_explain(item->demand, &t->load, e)) return;
+    if (item->demand) impmem__explain_formula(e, item->demand->how[0] ? item->demand->how : "declared by the engine");
+    else if (id == IMPMEM_LINE_HEADROOM) impmem__explain_formula(e, "left alone, on top of everything");
+    else if (id == IMPMEM_LINE_COMMUNICATION || id == IMPMEM_LINE_GEMM_WORKSPACE)
+        impmem__explain_formula(e, "given by the engine");
     else if (id == IMPMEM_LINE_GRAPHS) {
-        formula(e, "what each graph exceeds all before it by being larger + graphs x exec");
-        operand(e, "graphs", t->features->n_graphs);
-        operand(e, "exec", t->features->graph_exec_bytes);
+        impmem__explain_formula(e, "what each graph exceeds all before it by being larger + graphs x exec");
+        impmem__explain_operand(e, "graphs", t->features->n_graphs);
+        impmem__explain_operand(e, "exec", t->features->graph_exec_bytes);
     } else if (id >= IMPMEM_LINE_VISION_WEIGHTS && id <= IMPMEM_LINE_VISION_SCRATCH) explain_vision(t, id, e);
     else if (id >= IMPMEM_LINE_DRAFT_WEIGHTS && id <= IMPMEM_LINE_DRAFT_GRAPHS) explain_draft(t, id, e);
     else if (id >= IMPMEM_LINE_WEIGHT_CACHE) explain_weight_cache(t, id, e);
@@ -132,15 +135,15 @@ void impmem__explain_item(const impmem__terms *t, const impmem__item *item, impm
 
 static void explain_group(const impmem_plan *plan, const impmem_kv_group *g, impmem_explanation *e)
 {
-    formula(e, plan->region[g->region].growable ? "up(blocks x a(block))" : "blocks x a(block)");
-    operand(e, "blocks", g->blocks);
-    operand(e, "block", g->block_bytes);
-    operand(e, "layers", g->n_layers);
-    operand(e, "tokens a block", g->block_tokens);
-    operand(e, "blocks a sequence", g->blocks_per_sequence);
-    if (g->window_tokens) operand(e, "window", g->window_tokens);
-    if (g->reserved_blocks) operand(e, "reserved blocks", g->reserved_blocks);
-    if (g->capped_blocks) operand(e, "blocks out of reach", g->capped_blocks);
+    impmem__explain_formula(e, plan->region[g->region].growable ? "up(blocks x a(block))" : "blocks x a(block)");
+    impmem__explain_operand(e, "blocks", g->blocks);
+    impmem__explain_operand(e, "block", g->block_bytes);
+    impmem__explain_operand(e, "layers", g->n_layers);
+    impmem__explain_operand(e, "tokens a block", g->block_tokens);
+    impmem__explain_operand(e, "blocks a sequence", g->blocks_per_sequence);
+    if (g->window_tokens) impmem__explain_operand(e, "window", g->window_tokens);
+    if (g->reserved_blocks) impmem__explain_operand(e, "reserved blocks", g->reserved_blocks);
+    if (g->capped_blocks) impmem__explain_operand(e, "blocks out of reach", g->capped_blocks);
 }
 
 /* A line of a pool: groups, what lies beside them, state. */
@@ -154,20 +157,20 @@ static bool explain_pool(const impmem_plan *plan, impmem_line_id id, impmem_expl
     for (uint32_t i = 0; i < plan->n_kv_sides; i++) {
         const impmem_kv_side *side = &plan->kv_side[i];
         if (side->line != id) continue;
-        formula(e, "blocks x a(block)");
-        operand(e, "blocks", plan->kv_group[side->group].blocks);
-        operand(e, "block", side->block_bytes);
-        operand(e, "layers", side->n_layers);
+        impmem__explain_formula(e, "blocks x a(block)");
+        impmem__explain_operand(e, "blocks", plan->kv_group[side->group].blocks);
+        impmem__explain_operand(e, "block", side->block_bytes);
+        impmem__explain_operand(e, "layers", side->n_layers);
         return true;
     }
     for (uint32_t i = 0; i < plan->n_state_pools; i++) {
         const impmem_state_pool *pool = &plan->state_pool[i];
         if (pool->line != id) continue;
-        formula(e, "slots x stride");
-        operand(e, "slots", pool->slots);
-        operand(e, "stride", pool->stride_bytes);
-        operand(e, "slot", pool->slot_bytes);
-        operand(e, "layers", pool->n_layers);
+        impmem__explain_formula(e, "slots x stride");
+        impmem__explain_operand(e, "slots", pool->slots);
+        impmem__explain_operand(e, "stride", pool->stride_bytes);
+        impmem__explain_operand(e, "slot", pool->slot_bytes);
+        impmem__explain_operand(e, "layers", pool->n_layers);
         return true;
     }
     return false;
@@ -191,14 +194,14 @@ impmem_status impmem_plan_explain(const impmem_plan_input *input, const impmem_p
         found = true;
     }
     if (!found && id == IMPMEM_LINE_WEIGHTS) {
-        formula(&e, "a(weights)");
-        operand(&e, "weights", terms.in->model->weight_bytes);
+        impmem__explain_formula(&e, "a(weights)");
+        impmem__explain_operand(&e, "weights", terms.in->model->weight_bytes);
     } else if (!found && id >= IMPMEM_LINE_ROUNDING && id < IMPMEM_LINE_ROUNDING + IMPMEM_PLAN_MAX_REGIONS) {
-        formula(&e, "up(region) - region");
-        operand(&e, "region", plan->region[id - IMPMEM_LINE_ROUNDING].bytes - line->bytes);
-        operand(&e, "granule", plan->granule_bytes);
+        impmem__explain_formula(&e, "up(region) - region");
+        impmem__explain_operand(&e, "region", plan->region[id - IMPMEM_LINE_ROUNDING].bytes - line->bytes);
+        impmem__explain_operand(&e, "granule", plan->granule_bytes);
     } else if (!found) {
-        formula(&e, line->how);
+        impmem__explain_formula(&e, line->how);
     }
     e.bytes = line->bytes;
     *out = e;

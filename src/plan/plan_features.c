@@ -93,7 +93,7 @@ static impmem_status add_vision(impmem__terms *t, impmem_error *why)
     if (f->vision_skipped) return bad(why, "vision_skipped", 1, "0 where images are encoded");
     if (m->vision_tokens == 0)
         return impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, "vision_images", "images are asked of a model without a tower");
-    uint32_t patches = f->vision_patches ? f->vision_patches : m->vision_tokens;
+    const uint32_t patches = impmem__vision_patches(f, m);
     impmem_status st = impmem_size_vision_pixels(m->vision_image_size, f->vision_patches, f->vision_patch_elements,
                                                  &pixels);
     if (!st) st = impmem_mul(&pixels, pixels, f->vision_images);
@@ -135,7 +135,7 @@ static impmem_status add_forward(impmem__terms *t)
     uint64_t bytes = 0;
     impmem_status st = impmem_size_logits(f->logit_rows, m->vocab, 4, &bytes);
     if (!st) st = add(t, IMPMEM_LINE_LOGITS, IMPMEM__PART_SCRATCH, 0, bytes);
-    if (!st) st = impmem_size_logits(f->prompt_logprob_rows, m->vocab, 6, &bytes);
+    if (!st) st = impmem_size_logits(impmem__logprob_rows(t), m->vocab, 6, &bytes);
     if (!st) st = add(t, IMPMEM_LINE_PROMPT_LOGPROBS, IMPMEM__PART_SCRATCH, 0, bytes);
     if (!st && f->attention_scores) {
         st = impmem_size_attention_scores(m->n_heads, t->load.tokens, cap, &bytes);

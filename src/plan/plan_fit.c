@@ -5,6 +5,7 @@
 #include "plan/internal.h"
 
 #define MOST_SEQUENCES (1u << 20)
+#define MOST_TOKENS ((uint32_t)INT32_MAX) /* positions are counted in 31 bits */
 
 typedef struct search {
     impmem_plan_input in;
@@ -87,7 +88,7 @@ impmem_status impmem_plan_fit(const impmem_plan_input *input, impmem_fit_what wh
     uint64_t most = MOST_SEQUENCES;
     if (what == IMPMEM_FIT_CONTEXT) {
         s.unit = input->block_tokens ? input->block_tokens : 16;
-        most = trained ? trained : UINT32_MAX;
+        most = trained && trained <= MOST_TOKENS ? trained : MOST_TOKENS / s.unit * s.unit;
     }
     uint64_t least = least_value(&s);
     if (least > most) least = most;
@@ -104,7 +105,8 @@ impmem_status impmem_plan_fit(const impmem_plan_input *input, impmem_fit_what wh
         else low = middle;
     }
     uint64_t value = low == first ? least : low * s.unit;
-    impmem_fit_limit limit = what == IMPMEM_FIT_CONTEXT && trained ? IMPMEM_FIT_BY_TRAINED : IMPMEM_FIT_BY_NUMBERING;
+    impmem_fit_limit limit = what == IMPMEM_FIT_CONTEXT && most == trained ? IMPMEM_FIT_BY_TRAINED
+                                                                           : IMPMEM_FIT_BY_NUMBERING;
     if (low == most / s.unit && value < most && !try_value(&s, most)) value = most;
     if (value < most) {
         const uint64_t next = (value / s.unit + 1) * s.unit;

@@ -95,6 +95,8 @@ static impmem_status take_layers(const impmem_model_shape *shape, const impmem__
         }
         layer->conv_channels = share32(layer->conv_channels, g->tp);
         layer->state_elements = share(layer->state_elements, g->tp);
+        layer->state_inner = share32(layer->state_inner, g->tp);
+        layer->state_heads = share32(layer->state_heads, g->tp);
     }
     for (uint32_t i = n; i < IMPMEM_MAX_LAYERS; i++) out->layer[i] = (impmem_layer_shape)IMPMEM_LAYER_SHAPE_INIT;
     return IMPMEM_OK;
@@ -183,7 +185,7 @@ impmem_status impmem_rank_shape(const impmem_model_shape *shape, const impmem_la
     part.largest_weight_elements = share(shape->largest_weight_elements, g.tp);
     part.vocab = is_last ? share32(shape->vocab, g.tp) : 0;
     if (!is_last) part.draft_layers = 0;
-    if (!is_first) part.vision_tokens = part.vision_image_size = part.vision_layers = 0;
+    if (!is_first) part.vision_tokens = part.vision_patches = part.vision_image_size = part.vision_layers = 0;
     *out = part;
     return IMPMEM_OK;
 }

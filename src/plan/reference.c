@@ -60,6 +60,67 @@ static impmem_status decode_scratch(const void *context, const impmem_load *load
     return st ? st : impmem_add(out, sum, bytes);
 }
 
+static void explain_executor(const impmem_model_shape *shape, const impmem_load *load, impmem_explanation *e)
+{
+    uint64_t part = 0, weight = 0, norms = 0;
+    if (impmem__size_executor_shared(shape, load->tokens, &part)) part = 0; /* the line itself then was refused */
+    if (impmem__size_largest_weight(shape, &weight)) weight = 0;
+    if (shape->post_norm_f32 && impmem_align_up(&norms, (uint64_t)load->tokens * shape->d_model * 4, 256)) norms = 0;
+    impmem__explain_formula(e, "3 a(T d 2) + a(L vocab 4) + part + norms + a(2 weight) + a(L heads 32 (2 + head_dim) 4) "
+                               "+ 16384 L + margin");
+    impmem__explain_operand(e, "T, prefill tokens", load->tokens);
+    impmem__explain_operand(e, "d", shape->d_model);
+    impmem__explain_operand(e, "L, rows", rows_of(load));
+    impmem__explain_operand(e, "vocab", shape->vocab);
+    impmem__explain_operand(e, "part, largest of a layer", part);
+    impmem__explain_operand(e, "norms", norms);
+    impmem__explain_operand(e, "weight, elements", weight);
+    impmem__explain_operand(e, "heads", shape->n_heads);
+    impmem__explain_operand(e, "head_dim", shape->head_dim);
+    impmem__explain_operand(e, "margin", impmem__size_executor_margin(shape));
+}
+
+static void explain_sampling(const impmem_model_shape *shape, const impmem_load *load, impmem_explanation *e)
+{
+    (void)shape;
+    impmem__explain_formula(e, "2 x rows x 66052");
+    impmem__explain_operand(e, "rows", rows_of(load));
+}
+
+static void explain_matvec(const impmem_model_shape *shape, const impmem_load *load, impmem_explanation *e)
+{
+    impmem__explain_formula(e, "tokens x ceil(row / 32) x 72");
+    impmem__explain_operand(e, "tokens", load->tokens);
+    impmem__explain_operand(e, "row", impmem__size_largest_input(shape));
+}
+
+static void explain_split(const impmem_model_shape *shape, const impmem_load *load, impmem_explanation *e)
+{
+    impmem__explain_formula(e, "rows x heads x min(128, ceil(tokens / 16)) x (2 + head_dim) x 4 + 256");
+    impmem__explain_operand(e, "rows", rows_of(load));
+    impmem__explain_operand(e, "heads", shape->n_heads);
+    impmem__explain_operand(e, "tokens", load->tokens);
+    impmem__explain_operand(e, "head_dim", shape->head_dim);
+}
+
+static void explain_experts(const impmem_model_shape *shape, const impmem_load *load, impmem_explanation *e)
+{
+    (void)load;
+    impmem__explain_formula(e, "80 x experts + 12 + 11 x 256");
+    impmem__explain_operand(e, "experts", shape->n_experts);
+}
+
+static void explain_decode(const impmem_model_shape *shape, const impmem_load *load, impmem_explanation *e)
+{
+    uint64_t part = 0;
+    if (impmem__size_executor_shared(shape, load->batch, &part)) part = 0;
+    impmem__explain_formula(e, shape->post_norm_f32 ? "batch x (10 d + 4 vocab) + part" : "batch x (6 d + 4 vocab) + part");
+    impmem__explain_operand(e, "batch", load->batch);
+    impmem__explain_operand(e, "d", shape->d_model);
+    impmem__explain_operand(e, "vocab", shape->vocab);
+    impmem__explain_operand(e, "part, largest of a layer", part);
+}
+
 typedef struct reference {
     impmem_line_id id;
     impmem_tier tier;
@@ -68,26 +129,28 @@ typedef struct reference {
     const char *name;
     const char *how;
     bool experts_only;
+    void (*explain)(const impmem_model_shape *shape, const impmem_load *load, impmem_explanation *e);
 } reference;
 
 static const reference table[] = {
     {IMPMEM_LINE_REFERENCE + 0, IMPMEM_TIER_ENGINE, 0, executor, "executor workspaces",
-     "activations of the largest prefill batch, logits, one widened weight", false},
+     "activations of the largest prefill batch, logits, one widened weight", false, explain_executor},
     {IMPMEM_LINE_REFERENCE + 1, IMPMEM_TIER_ENGINE, 64 * IMPMEM_MIB, NULL, "GEMM workspace",
-     "64 MiB for the matrix library", false},
+     "64 MiB for the matrix library", false, NULL},
     {IMPMEM_LINE_REFERENCE + 2, IMPMEM_TIER_ENGINE, 32 * IMPMEM_MIB, NULL, "GEMM tuning buffer",
-     "32 MiB for choosing kernels", false},
-    {IMPMEM_LINE_REFERENCE + 3, IMPMEM_TIER_ENGINE, 0, sampling, "token sampling", "2 x max(batch, 8) x 66052 B", false},
+     "32 MiB for choosing kernels", false, NULL},
+    {IMPMEM_LINE_REFERENCE + 3, IMPMEM_TIER_ENGINE, 0, sampling, "token sampling", "2 x max(batch, 8) x 66052 B", false,
+     explain_sampling},
     {IMPMEM_LINE_REFERENCE + 4, IMPMEM_TIER_ENGINE, 0, matvec, "quantised input rows",
-     "prefill tokens x ceil(longest row / 32) x 72 B", false},
+     "prefill tokens x ceil(longest row / 32) x 72 B", false, explain_matvec},
     {IMPMEM_LINE_REFERENCE + 5, IMPMEM_TIER_ENGINE, 0, split_attention, "split attention",
-     "max(batch, 8) x heads x min(128, ceil(tokens / 16)) x (2 + head_dim) x 4 B", false},
-    {IMPMEM_LINE_REFERENCE + 6, IMPMEM_TIER_ENGINE, 0, expert_tables, "expert tables", "80 B an expert and 11 tables",
-     true},
+     "max(batch, 8) x heads x min(128, ceil(tokens / 16)) x (2 + head_dim) x 4 B", false, explain_split},
+    {IMPMEM_LINE_REFERENCE + 6, IMPMEM_TIER_ENGINE, 0, expert_tables, "expert tables", "80 B an expert and 11 tables", true,
+     explain_experts},
     {IMPMEM_LINE_REFERENCE + 7, IMPMEM_TIER_ENGINE, 2 * IMPMEM_MIB, NULL, "grouped GEMM",
-     "1 MiB staging and 1 MiB workspace", true},
+     "1 MiB staging and 1 MiB workspace", true, NULL},
     {IMPMEM_LINE_REFERENCE + 8, IMPMEM_TIER_SCRATCH, 0, decode_scratch, "forward scratch",
-     "one decode step of the whole batch: logits and activations", false},
+     "one decode step of the whole batch: logits and activations", false, explain_decode},
 };
 
 static void write_demand(const reference *from, const impmem_model_shape *shape, impmem_demand *out)
@@ -101,6 +164,16 @@ static void write_demand(const reference *from, const impmem_model_shape *shape,
     out->context = shape;
     snprintf(out->name, sizeof out->name, "%s", from->name);
     snprintf(out->how, sizeof out->how, "%s", from->how);
+}
+
+bool impmem__reference_explain(const impmem_demand *demand, const impmem_load *load, impmem_explanation *out)
+{
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        if (!table[i].explain || table[i].size != demand->size) continue;
+        table[i].explain(demand->context, load, out);
+        return true;
+    }
+    return false;
 }
 
 impmem_status impmem_reference_demands(const impmem_model_shape *shape, impmem_demand *out, uint32_t capacity,

@@ -116,12 +116,6 @@ static int answer(const plan_prepared *prepared)
     impmem_status st = impmem_plan_fit(&input, what, &value, &limit, &failure);
     if (st == IMPMEM_ERR_DOES_NOT_FIT) return refuse(prepared, &failure);
     if (st) return plan_refuse_input(prepared, &failure.why);
-    if (what == IMPMEM_FIT_CONTEXT && value > PLAN_MAX_TOKENS) {
-        /* The planner counts further than --max-seq-len does, and what is answered here must plan there. */
-        const uint32_t block = input.block_tokens ? input.block_tokens : 16;
-        value = PLAN_MAX_TOKENS / block * block;
-        limit = IMPMEM_FIT_BY_NUMBERING;
-    }
     if (what == IMPMEM_FIT_CONTEXT) input.max_seq_tokens = (uint32_t)value;
     else input.max_batch = (uint32_t)value;
     st = impmem_plan_memory_only(&input, &plan, &failure);

@@ -119,20 +119,11 @@ static int read_tower(const plan_flags *flags, plan_prepared *p)
     return COMMAND_DONE;
 }
 
-/* Rows of the largest prefill, since each of its tokens has log-probabilities of its own. */
-static uint32_t prefill_rows(const plan_flags *flags, const impmem_model_shape *shape)
-{
-    const uint32_t usual = 4096; /* the planner's default */
-    uint32_t context = flags->max_seq_tokens ? flags->max_seq_tokens : shape->trained_context;
-    if (flags->prefill_tokens) return flags->prefill_tokens;
-    return context && context < usual ? context : usual;
-}
-
-static void fill_sizes(const plan_flags *flags, const impmem_model_shape *shape, plan_prepared *p)
+static void fill_sizes(const plan_flags *flags, plan_prepared *p)
 {
     const plan_feature_flags *f = &flags->feature;
     impmem_plan_features *out = &p->features;
-    if (f->logprobs) out->prompt_logprob_rows = prefill_rows(flags, shape);
+    if (f->logprobs) out->prompt_logprob_rows = UINT32_MAX; /* as many as the prefill, whatever a lever makes of it */
     out->lora_slots = f->lora_slots;
     out->lora_slot_bytes = f->lora_slot_bytes;
     for (uint32_t i = 0; i < f->graphs; i++) p->graph_bytes[i] = f->graph_bytes;
@@ -159,6 +150,6 @@ int plan_features_prepare(const plan_flags *flags, plan_prepared *p)
     if (!is_recurrent(shape) && (f->state_dtype || f->snapshot_bytes))
         command_bad_usage("%s: %s keeps no recurrent state; expected a model that does",
                           f->snapshot_bytes ? "--snapshots" : "--state-dtype", flags->model_path);
-    fill_sizes(flags, shape, p);
+    fill_sizes(flags, p);
     return fill_caches(flags, shape, &p->features);
 }

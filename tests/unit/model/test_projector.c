@@ -63,6 +63,8 @@ static void a_projector_adds_its_tower_to_the_model(void **state)
         assert_int_equal(s->weight_bytes, weights);
         assert_int_equal(s->vision_image_size, kinds[i].image);
         assert_int_equal(s->vision_tokens, kinds[i].tokens);
+        const uint32_t side = kinds[i].image / kinds[i].patch;
+        assert_int_equal(s->vision_patches, side * side);
         assert_int_equal(s->vision_layers, 27);
         assert_int_equal(s->vision_d_model, 1152);
         assert_int_equal(s->vision_heads, 16);

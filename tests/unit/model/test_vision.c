@@ -28,6 +28,19 @@ static void expect_tower(const char *text, uint64_t parameters, uint32_t image, 
     impmem_model_destroy(model);
 }
 
+static void a_tower_works_on_every_patch_however_few_tokens_become_of_them(void **state)
+{
+    (void)state;
+    /* 64 x 64 patches, 4 x 4 of them pooled to a token. */
+    impmem_model *model = read_json("{\"model_type\": \"gemma3\", \"mm_tokens_per_image\": 256, " TEXT(
+        "gemma3_text") "}, \"vision_config\": {\"model_type\": \"siglip_vision_model\", \"hidden_size\": 1152, "
+                       "\"image_size\": 896, \"intermediate_size\": 4304, \"num_attention_heads\": 16, "
+                       "\"num_hidden_layers\": 27, \"patch_size\": 14}}");
+    assert_int_equal(impmem_model_shape_of(model)->vision_tokens, 256);
+    assert_int_equal(impmem_model_shape_of(model)->vision_patches, 64 * 64);
+    impmem_model_destroy(model);
+}
+
 /* Published totals less published text parts, with a projector to their hidden size put down for ours of 64. */
 static void towers_have_the_parameters_that_their_publishers_count(void **state)
 {
@@ -192,6 +205,7 @@ static void a_gguf_with_image_layers_needs_its_images_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tower_works_on_every_patch_however_few_tokens_become_of_them),
         cmocka_unit_test(towers_have_the_parameters_that_their_publishers_count),
         cmocka_unit_test(taps_of_inner_layers_have_mergers_of_their_own),
         cmocka_unit_test(a_tower_of_another_kind_is_counted_as_plain_and_says_so),

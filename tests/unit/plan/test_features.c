@@ -220,6 +220,27 @@ static void prompt_log_probabilities_cost_six_bytes_an_entry(void **state)
     assert_true(without >= plan.total_bytes[IMPMEM_ACCOUNT_DEVICE]);
 }
 
+/* As many rows as the prefill has tokens: a smaller prefill then saves them too. */
+static void log_probabilities_of_a_whole_prefill_shrink_with_it(void **state)
+{
+    (void)state;
+    features.prompt_logprob_rows = UINT32_MAX;
+    in.max_seq_tokens = 4096;
+    in.prefill_tokens = 2048;
+    assert_int_equal(run(), IMPMEM_OK);
+    assert_true(line_bytes(IMPMEM_LINE_PROMPT_LOGPROBS) == UINT64_C(2048) * shape.vocab * 6);
+    in.prefill_tokens = 16;
+    assert_int_equal(run(), IMPMEM_OK);
+    const uint64_t least = plan.total_bytes[IMPMEM_ACCOUNT_DEVICE];
+    in.prefill_tokens = 2048;
+    in.budget_bytes = least + 16 * UINT64_C(6) * shape.vocab; /* 16 more rows, and less than the granule beside */
+    assert_int_equal(impmem_plan_memory(&in, &plan, &failure), IMPMEM_ERR_DOES_NOT_FIT);
+    uint32_t prefill = 0;
+    for (uint32_t i = 0; i < failure.n_levers; i++)
+        if (failure.lever[i].kind == IMPMEM_LEVER_PREFILL) prefill = (uint32_t)failure.lever[i].to;
+    assert_true(prefill >= 16 && prefill <= 48);
+}
+
 static void graphs_captured_largest_first_share_their_memory(void **state)
 {
     (void)state;
@@ -410,6 +431,10 @@ static void images_are_bounded_and_charged_before_kv(void **state)
     assert_true(line_bytes(IMPMEM_LINE_VISION_PIXELS) == 3 * 896 * 896 * 3 * 2);
     assert_true(line_bytes(IMPMEM_LINE_VISION_EMBEDDINGS) == 3 * 256 * 2560 * 2);
     assert_true(line_bytes(IMPMEM_LINE_VISION_SCRATCH) == 4 * 256 * 1152 * 2);
+    shape.vision_patches = 64 * 64; /* what those 256 tokens are pooled from */
+    assert_int_equal(run(), IMPMEM_OK);
+    assert_true(line_bytes(IMPMEM_LINE_VISION_PIXELS) == 3 * 896 * 896 * 3 * 2);
+    assert_true(line_bytes(IMPMEM_LINE_VISION_SCRATCH) == UINT64_C(4) * 4096 * 1152 * 2);
     features.vision_patches = 4096;
     features.vision_patch_elements = 1536;
     features.vision_taps = 3;
@@ -623,6 +648,7 @@ int main(void)
         cmocka_unit_test_setup(weight_caches_take_their_measured_bytes, start),
         cmocka_unit_test_setup(the_optional_part_of_a_cache_gives_way, start),
         cmocka_unit_test_setup(prompt_log_probabilities_cost_six_bytes_an_entry, start),
+        cmocka_unit_test_setup(log_probabilities_of_a_whole_prefill_shrink_with_it, start),
         cmocka_unit_test_setup(graphs_captured_largest_first_share_their_memory, start),
         cmocka_unit_test_setup(graphs_that_the_final_pool_leaves_no_room_for_are_refused, start),
         cmocka_unit_test_setup(an_implausible_graph_estimate_is_named_with_both_figures, start),

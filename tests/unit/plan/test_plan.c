@@ -110,6 +110,19 @@ static void the_promised_load_comes_before_what_is_optional(void **state)
     const impmem_line *cache = impmem_plan_find_line(&plan, 2001);
     assert_true(cache->demand_bytes == 2158 * MIB);
     assert_int_equal(cache->flags, IMPMEM_LINE_OPTIONAL);
+    /* Nothing optional declared: (12800 - 10117) / 2.25 = 1192.4. */
+    const uint32_t demands = c.in.n_demands;
+    impmem_demand declared[8];
+    memcpy(declared, c.in.demand, demands * sizeof *declared);
+    const impmem_demand *all = c.in.demand;
+    c.in.n_demands = 0;
+    for (uint32_t i = 0; i < demands; i++)
+        if (all[i].id != 2001) declared[c.in.n_demands++] = all[i];
+    c.in.demand = declared;
+    plan_ok(&c.in);
+    assert_int_equal(plan.kv_group[0].blocks, 1192);
+    c.in.demand = all;
+    c.in.n_demands = demands;
     /* To the byte of the smallest budget, the optional line is dropped and says so. */
     c.in.budget_bytes = (10117 + 2304) * MIB;
     plan_ok(&c.in);
@@ -120,6 +133,32 @@ static void the_promised_load_comes_before_what_is_optional(void **state)
     c.in.budget_bytes -= 1;
     plan_refused(&c.in);
     assert_int_equal(failure.over_bytes, 1);
+}
+
+/* A longer context takes its blocks and nothing less; windows stop growing once they are full. */
+static void the_total_grows_with_the_context_until_windows_are_full(void **state)
+{
+    (void)state;
+    dense_case c;
+    dense_case_init(&c, 65536);
+    c.in.max_batch = 1;
+    c.in.prefill_tokens = 256;
+    c.in.granule_bytes = 256;
+    c.in.promised_kv_tokens = 0;
+    uint64_t before = 0;
+    for (uint32_t blocks = 64; blocks < 80; blocks++) {
+        c.in.max_seq_tokens = 16 * blocks;
+        plan_ok(&c.in);
+        const uint64_t total = plan.total_bytes[IMPMEM_ACCOUNT_DEVICE];
+        if (before) assert_true(total - before == 36 * 65536);
+        before = total;
+    }
+    window_layers(&c.shape, 0, 36, 512); /* (512 + 256) / 16 + 1 = 49 blocks */
+    for (uint32_t blocks = 49; blocks < 80; blocks++) {
+        c.in.max_seq_tokens = 16 * blocks;
+        plan_ok(&c.in);
+        assert_true(line_bytes(IMPMEM_LINE_KV) == 49 * (uint64_t)36 * 65536);
+    }
 }
 
 static void weights_alone_too_large_are_refused(void **state)
@@ -599,6 +638,7 @@ int main(void)
         cmocka_unit_test(a_smaller_card_gives_kv_what_is_left),
         cmocka_unit_test(less_than_the_promised_load_is_a_refusal),
         cmocka_unit_test(the_promised_load_comes_before_what_is_optional),
+        cmocka_unit_test(the_total_grows_with_the_context_until_windows_are_full),
         cmocka_unit_test(weights_alone_too_large_are_refused),
         cmocka_unit_test(kv_pools_of_the_three_reference_models_take_their_measured_bytes),
         cmocka_unit_test(windows_are_a_group_of_their_own_for_the_whole_batch),

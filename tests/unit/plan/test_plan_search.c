@@ -95,6 +95,24 @@ static void nothing_but_numbers_ends_a_batch_without_kv(void **state)
     assert_string_equal(impmem_fit_limit_name((impmem_fit_limit)9), "?");
 }
 
+static void nothing_but_numbers_ends_a_context_without_kv(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 36; i++) c.shape.layer[i].kind = IMPMEM_LAYER_NO_ATTENTION;
+    c.shape.trained_context = 0;
+    assert_int_equal(fit(IMPMEM_FIT_CONTEXT), IMPMEM_OK);
+    assert_int_equal(value, (UINT64_C(1) << 31) - 16); /* the last whole block below 2^31 */
+    assert_int_equal(limit, IMPMEM_FIT_BY_NUMBERING);
+    c.shape.trained_context = UINT32_MAX;
+    assert_int_equal(fit(IMPMEM_FIT_CONTEXT), IMPMEM_OK);
+    assert_int_equal(value, (UINT64_C(1) << 31) - 16);
+    assert_int_equal(limit, IMPMEM_FIT_BY_NUMBERING);
+    c.shape.trained_context = INT32_MAX;
+    assert_int_equal(fit(IMPMEM_FIT_CONTEXT), IMPMEM_OK);
+    assert_int_equal(value, INT32_MAX);
+    assert_int_equal(limit, IMPMEM_FIT_BY_TRAINED);
+}
+
 static void batches_that_must_fit_are_not_given_up_for_a_smaller_context(void **state)
 {
     (void)state;
@@ -241,6 +259,7 @@ int main(void)
         cmocka_unit_test_setup(the_largest_context_fits_and_one_block_more_does_not, start),
         cmocka_unit_test_setup(the_largest_batch_fits_and_one_sequence_more_does_not, start),
         cmocka_unit_test_setup(the_trained_context_ends_it_to_the_token, start),
+        cmocka_unit_test_setup(nothing_but_numbers_ends_a_context_without_kv, start),
         cmocka_unit_test_setup(nothing_but_numbers_ends_a_batch_without_kv, start),
         cmocka_unit_test_setup(batches_that_must_fit_are_not_given_up_for_a_smaller_context, start),
         cmocka_unit_test_setup(what_never_fits_is_refused_with_its_arithmetic, start),

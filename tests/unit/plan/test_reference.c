@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "impmem/explain.h"
 #include "unit/plan/shapes.h"
 
 static impmem_demand list[16];
@@ -105,6 +106,69 @@ static void reference_demands_plan_as_they_are(void **state)
     free(plan);
 }
 
+static uint64_t operand_of(const impmem_explanation *e, const char *name)
+{
+    for (uint32_t i = 0; i < e->n_operands; i++)
+        if (strncmp(e->operand[i].name, name, strlen(name)) == 0) return e->operand[i].value;
+    fail_msg("%s has no operand %s", e->formula, name);
+    return 0;
+}
+
+static uint64_t a(uint64_t x)
+{
+    return (x + 255) / 256 * 256;
+}
+
+/* The formula that is shown, with the operands that are shown, is the line. */
+static void reference_lines_are_explained_by_their_own_operands(void **state)
+{
+    (void)state;
+    dense_case c;
+    dense_case_init(&c, 65536);
+    impmem_plan *plan = calloc(1, sizeof *plan);
+    assert_non_null(plan);
+    for (uint32_t kind = 0; kind < 3; kind++) {
+        if (kind == 1) experts_shape(&c.shape);
+        if (kind == 2) post_norm_shape(&c.shape);
+        assert_int_equal(impmem_reference_demands(&c.shape, list, 16, &n), IMPMEM_OK);
+        c.in.demand = list;
+        c.in.n_demands = n;
+        assert_int_equal(impmem_plan_memory(&c.in, plan, NULL), IMPMEM_OK);
+        for (uint32_t i = 0; i < n; i++) {
+            impmem_explanation e;
+            assert_int_equal(impmem_plan_explain(&c.in, plan, list[i].id, &e, NULL), IMPMEM_OK);
+            assert_true(e.n_operands > 0 || !list[i].size); /* a size that depends on anything shows on what */
+            uint64_t bytes = e.bytes;
+            if (strncmp(e.formula, "3 a(T d 2)", 10) == 0) {
+                const uint64_t rows = operand_of(&e, "L"), tokens = operand_of(&e, "T");
+                bytes = 3 * a(tokens * operand_of(&e, "d") * 2) + a(rows * operand_of(&e, "vocab") * 4) +
+                        operand_of(&e, "part") + operand_of(&e, "norms") + a(2 * operand_of(&e, "weight")) +
+                        a(rows * operand_of(&e, "heads") * 32 * (2 + operand_of(&e, "head_dim")) * 4) + 16384 * rows +
+                        operand_of(&e, "margin");
+            } else if (strncmp(e.formula, "batch x", 7) == 0) {
+                const uint64_t d = kind == 2 ? 10 : 6;
+                bytes = operand_of(&e, "batch") * (d * operand_of(&e, "d") + 4 * operand_of(&e, "vocab")) +
+                        operand_of(&e, "part");
+            } else if (strncmp(e.formula, "tokens x", 8) == 0) {
+                bytes = operand_of(&e, "tokens") * ((operand_of(&e, "row") + 31) / 32) * 72;
+            } else if (strncmp(e.formula, "rows x heads", 12) == 0) {
+                const uint64_t splits = (operand_of(&e, "tokens") + 15) / 16;
+                bytes = operand_of(&e, "rows") * operand_of(&e, "heads") * (splits < 128 ? splits : 128) *
+                            (2 + operand_of(&e, "head_dim")) * 4 +
+                        256;
+            } else if (strncmp(e.formula, "2 x rows", 8) == 0) {
+                bytes = 2 * operand_of(&e, "rows") * 66052;
+            } else if (strncmp(e.formula, "80 x experts", 12) == 0) {
+                bytes = 80 * operand_of(&e, "experts") + 12 + 11 * 256;
+            } else {
+                assert_null(list[i].size);
+            }
+            assert_true(a(bytes) == e.bytes);
+        }
+    }
+    free(plan);
+}
+
 static void profiles_are_found_by_index_and_by_name(void **state)
 {
     (void)state;
@@ -183,6 +247,7 @@ int main(void)
         cmocka_unit_test(reference_demands_are_the_measured_ones),
         cmocka_unit_test(reference_demands_say_how_many_they_are),
         cmocka_unit_test(reference_demands_plan_as_they_are),
+        cmocka_unit_test(reference_lines_are_explained_by_their_own_operands),
         cmocka_unit_test(profiles_are_found_by_index_and_by_name),
         cmocka_unit_test(a_profile_sets_the_charges_and_the_granule_only),
         cmocka_unit_test(default_charges_are_marked_as_estimated),

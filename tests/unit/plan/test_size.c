@@ -239,6 +239,52 @@ static void executor_workspaces_are_those_that_were_measured(void **state)
     free(s);
 }
 
+/* Qwen3.5-27B: 4096 tokens through a delta net of 48 heads, 6144 values and 10,240 channels need more than attention of 24
+ * heads of 256 and a feed-forward part of 17,408. Mamba layers keep two bytes throughout. */
+static void a_layer_with_a_state_has_workspaces_of_its_own(void **state)
+{
+    (void)state;
+    impmem_model_shape *s = malloc(sizeof *s);
+    assert_non_null(s);
+    *s = (impmem_model_shape)IMPMEM_MODEL_SHAPE_INIT;
+    s->d_model = 5120;
+    s->n_heads = 24;
+    s->head_dim = 256;
+    s->feed_forward = 17408;
+    s->gated_query = 1;
+    assert_int_equal(impmem_shape_uniform_attention(s, 64, 4, 256, 256), IMPMEM_OK);
+    uint64_t without = 0, with = 0;
+    assert_int_equal(impmem_size_executor_workspace(s, 4096, 1, &without), IMPMEM_OK);
+    const impmem_layer_shape net = {.recurrent = IMPMEM_RECURRENT_DELTA_NET,
+                                    .conv_kernel = 4,
+                                    .conv_channels = 10240,
+                                    .state_elements = 48 * 128 * 128,
+                                    .state_inner = 6144,
+                                    .state_heads = 48};
+    for (uint32_t i = 0; i < 64; i++)
+        if (i % 4 != 3) s->layer[i] = net;
+    assert_int_equal(impmem_size_executor_workspace(s, 4096, 1, &with), IMPMEM_OK);
+    const uint64_t feed_forward = UINT64_C(4096) * (3 * 17408 + 5120) * 2;
+    const uint64_t row = (6144 + 10240 + 48) * 4 + (10240 + 2 * 6144 + 5120 + 2 * 48) * 2 + (10240 + 6144 + 2 * 48) * 2;
+    assert_true(with - without == 4096 * row - feed_forward);
+    /* Beside attention alone, which without queries is K, V and the layer's output. */
+    for (uint32_t i = 0; i < 64; i++) s->layer[i].recurrent = IMPMEM_RECURRENT_NONE;
+    s->feed_forward = 0;
+    s->n_heads = 0;
+    s->largest_weight_elements = 1;
+    assert_int_equal(impmem_size_executor_workspace(s, 4096, 1, &without), IMPMEM_OK);
+    s->layer[0] = net;
+    s->layer[0].recurrent = IMPMEM_RECURRENT_MAMBA2;
+    assert_int_equal(impmem_size_executor_workspace(s, 4096, 1, &with), IMPMEM_OK);
+    const uint64_t kv = UINT64_C(2) * 4 * 256;
+    assert_true(with - without == UINT64_C(4096) * 2 * (6144 + 10240 + 48 + 10240 + 2 * 6144 + 48 - kv));
+    s->layer[0].state_inner = 0; /* unknown: as many as there are channels */
+    uint64_t bound = 0;
+    assert_int_equal(impmem_size_executor_workspace(s, 4096, 1, &bound), IMPMEM_OK);
+    assert_true(bound - with == UINT64_C(4096) * 2 * 3 * (10240 - 6144));
+    free(s);
+}
+
 static void check_refused(impmem_model_shape *s, const char *subject)
 {
     impmem_error why = IMPMEM_ERROR_INIT;
@@ -329,6 +375,7 @@ int main(void)
         cmocka_unit_test(a_sequence_needs_whole_blocks_and_windows_one_more),
         cmocka_unit_test(a_mostly_windowed_model_takes_a_tenth),
         cmocka_unit_test(executor_workspaces_are_those_that_were_measured),
+        cmocka_unit_test(a_layer_with_a_state_has_workspaces_of_its_own),
         cmocka_unit_test(a_shape_that_contradicts_itself_is_refused_by_field),
         cmocka_unit_test(uniform_attention_fills_the_layers_or_changes_nothing),
     };
