@@ -147,10 +147,11 @@ impmem_status impmem__field_u32(impmem__reading *reading, impmem__field field, u
 impmem_status impmem__missing(const impmem__reading *reading, impmem__field field)
 {
     char name[128];
+    const bool null = impmem__field_is_null(reading, field);
     return impmem__refuse(&reading->diag, IMPMEM_ERR_MISSING_KEY, IMPMEM__NO_OFFSET,
-                          "key '%s': found nothing, expected it for "
-                          "architecture '%s'",
-                          impmem__field_name(reading, field, name, sizeof name), reading->model->shape.architecture);
+                          "key '%s': found %s, expected it for architecture '%s'",
+                          impmem__field_name(reading, field, name, sizeof name), null ? "null or NaN" : "nothing",
+                          reading->model->shape.architecture);
 }
 
 impmem_status impmem__field_required(impmem__reading *reading, impmem__field field, uint32_t min, uint32_t max,

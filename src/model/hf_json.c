@@ -46,6 +46,19 @@ static uint64_t without_bare_words(const char *text, uint64_t bytes, char *to, u
     return n;
 }
 
+/* The name of the value that ends before `at`: what stands in quotes before the last colon. NULL: there is none. */
+static const char *key_before(const char *text, uint64_t at, int *length)
+{
+    while (at > 0 && text[at - 1] != ':') at--;
+    while (at > 0 && text[at - 1] != '"') at--;
+    if (at == 0) return NULL;
+    const uint64_t end = --at;
+    while (at > 0 && text[at - 1] != '"') at--;
+    if (at == 0) return NULL;
+    *length = end - at < 64 ? (int)(end - at) : 64;
+    return text + at;
+}
+
 impmem_status impmem__json_parse(const char *text, uint64_t bytes, const impmem__diag *diag, json_t **out)
 {
     char *clean = impmem__take((size_t)bytes * 2 + 1);
@@ -59,6 +72,15 @@ impmem_status impmem__json_parse(const char *text, uint64_t bytes, const impmem_
     }
     json_error_t error;
     json_t *root = json_loadb(clean, (size_t)n, JSON_REJECT_DUPLICATES, &error);
+    if (!root && json_error_code(&error) == json_error_numeric_overflow && error.position > 0) {
+        int length = 0;
+        const char *key = key_before(clean, (uint64_t)error.position < n ? (uint64_t)error.position : n, &length);
+        impmem_status st = impmem__refuse(diag, IMPMEM_ERR_BAD_FORMAT, IMPMEM__NO_OFFSET,
+                                          "JSON at line %d, column %d, key '%.*s': %s, expected one of 64 bits", error.line,
+                                          error.column, key ? length : 0, key ? key : "", error.text);
+        impmem__give(clean);
+        return st;
+    }
     impmem__give(clean);
     if (!root) {
         enum json_error_code code = json_error_code(&error);

@@ -198,6 +198,33 @@ static bool mlx(const json_t *config, impmem__storage *storage)
     return true;
 }
 
+/* Widths and group sizes that no method has; -1 is a group of the whole row. */
+static impmem_status check_config(const impmem__reading *reading, const json_t *config)
+{
+    static const struct {
+        const char *key;
+        json_int_t min, max;
+        const char *expected;
+    } known[] = {{"bits", 1, 64, "an integer from 1 to 64"},
+                 {"w_bit", 1, 64, "an integer from 1 to 64"},
+                 {"group_size", -1, 65536, "an integer from -1 to 65536"},
+                 {"q_group_size", -1, 65536, "an integer from -1 to 65536"}};
+    if (config && !json_is_null(config) && !json_is_object(config))
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                              "key 'quantization_config': found no object, expected one");
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const json_t *value = json_object_get(config, known[i].key);
+        if (!value || json_is_null(value)) continue;
+        const json_int_t n = json_is_integer(value) ? json_integer_value(value) : known[i].min - 1;
+        if (n >= known[i].min && n <= known[i].max) continue;
+        char what[32] = "no integer";
+        if (json_is_integer(value)) snprintf(what, sizeof what, "%lld", (long long)n);
+        return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                              "key 'quantization_config.%s': found %s, expected %s", known[i].key, what, known[i].expected);
+    }
+    return IMPMEM_OK;
+}
+
 impmem_status impmem__storage_read(impmem__reading *reading, const json_t *root, const json_t *text, const json_t *extra,
                                    impmem__storage *out)
 {
@@ -206,6 +233,8 @@ impmem_status impmem__storage_read(impmem__reading *reading, const json_t *root,
     out->vector_bytes = bits / 8;
     for (uint32_t i = 0; i < IMPMEM__PART_COUNT; i++) out->part[i] = plain;
     const json_t *config = either(text, root, "quantization_config");
+    impmem_status st = check_config(reading, config);
+    if (st) return st;
     if (!json_is_object(config)) config = either(text, root, "quantization");
     if (!json_is_object(config)) config = json_object_get(extra, "quantization");
     if (!json_is_object(config) || mlx(config, out)) return IMPMEM_OK;

@@ -250,8 +250,11 @@ static impmem_status outer(walk *w, const json_t *root, const json_t *text)
     const impmem__facts *f = w->facts;
     bool tied = has(w, IMPMEM__A_TIED), bias = false;
     const json_t *key = json_object_get(text, "tie_word_embeddings");
-    if (!json_is_boolean(key)) key = json_object_get(root, "tie_word_embeddings");
-    if (json_is_boolean(key)) tied = json_is_true(key);
+    if (!key || json_is_null(key)) key = json_object_get(root, "tie_word_embeddings");
+    if (key && !json_is_null(key) && !json_is_boolean(key))
+        return impmem__refuse(&w->reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                              "key 'tie_word_embeddings': found no boolean, expected true or false");
+    if (key && !json_is_null(key)) tied = json_is_true(key);
     impmem_status st = impmem__key_bool(w->reading, "lm_head_bias", &bias, NULL);
     /* Eight more rows are looked up than scored where images have tokens of their own. */
     matrices(w, IMPMEM__PART_EMBEDDING, has(w, IMPMEM__A_CROSS) ? (uint64_t)f->vocab + 8 : f->vocab, f->hidden, 1);

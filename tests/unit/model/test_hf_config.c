@@ -94,8 +94,11 @@ static void numbers_beyond_json_and_broken_json_are_refused_with_the_line(void *
 {
     (void)state;
     expect_json_refused("{\"model_type\": \"llama\",\n \"hidden_size\": 99999999999999999999}", IMPMEM_ERR_BAD_FORMAT,
-                        "line 2");
-    expect_json_refused("{\"model_type\": \"llama\", \"hidden_size\": 1e999}", IMPMEM_ERR_BAD_FORMAT, "line 1");
+                        "line 2, column 36, key 'hidden_size': too big integer");
+    expect_json_refused("{\"model_type\": \"llama\", \"hidden_size\": 1e999}", IMPMEM_ERR_BAD_FORMAT, "key 'hidden_size'");
+    expect_json_refused("{\"model_type\": \"llama\", \"heads\": [8, 99999999999999999999]}", IMPMEM_ERR_BAD_FORMAT,
+                        "key 'heads': too big integer");
+    expect_json_refused("[99999999999999999999]", IMPMEM_ERR_BAD_FORMAT, "key '': too big integer");
     expect_json_refused("{\"model_type\": \"llama\",}", IMPMEM_ERR_BAD_FORMAT, "JSON at line 1");
     expect_json_refused("{\"model_type\": \"llama\"", IMPMEM_ERR_TRUNCATED, "JSON at line 1");
     expect_json_refused("[1]", IMPMEM_ERR_BAD_FORMAT, "no object at the top");

@@ -82,7 +82,6 @@ static void quantized_formats_take_their_scales(void **state)
     expect_bytes(WITH("{\"group_size\": 64, \"bits\": 4}"), (LINEAR + OUTER) / 2 + (LINEAR + OUTER) / 64 * 4 + NORMS * 2,
                  0);
     static const char *const useless[] = {WITH("{\"quant_method\": \"awq\"}"),
-                                          WITH("{\"quant_method\": \"gptq\", \"bits\": 99}"),
                                           WITH("{\"quant_method\": \"compressed-tensors\", \"config_groups\": {}}"),
                                           WITH("{\"quant_method\": \"modelopt\", \"quant_algo\": \"W4A8\"}")};
     for (size_t i = 0; i < sizeof useless / sizeof *useless; i++) expect_bytes(useless[i], UINT64_C(8030261248) * 2, 0);
@@ -91,6 +90,19 @@ static void quantized_formats_take_their_scales(void **state)
     assert_true(has_note(model, "'unheard-of' is not known"));
     assert_true(has_note(model, "an upper bound"));
     impmem_model_destroy(model);
+}
+
+static void a_quantization_that_no_method_has_is_refused_by_key(void **state)
+{
+    (void)state;
+    expect_json_refused(WITH("3"), IMPMEM_ERR_BAD_VALUE, "'quantization_config': found no object");
+    expect_json_refused(WITH("{\"quant_method\": \"gptq\", \"bits\": 99}"), IMPMEM_ERR_BAD_VALUE,
+                        "'quantization_config.bits': found 99, expected");
+    expect_json_refused(WITH("{\"quant_method\": \"gptq\", \"bits\": -4}"), IMPMEM_ERR_BAD_VALUE, "found -4, expected");
+    expect_json_refused(WITH("{\"quant_method\": \"awq\", \"w_bit\": 4.5}"), IMPMEM_ERR_BAD_VALUE, "found no integer");
+    expect_json_refused(WITH("{\"quant_method\": \"gptq\", \"bits\": 4, \"group_size\": -2}"), IMPMEM_ERR_BAD_VALUE,
+                        "'quantization_config.group_size': found -2");
+    expect_json_refused(LLAMA_8B ", \"tie_word_embeddings\": 3}", IMPMEM_ERR_BAD_VALUE, "'tie_word_embeddings'");
 }
 
 static void weights_beyond_64_bits_are_refused(void **state)
@@ -404,6 +416,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_of_published_models_are_counted_exactly),
         cmocka_unit_test(quantized_formats_take_their_scales),
+        cmocka_unit_test(a_quantization_that_no_method_has_is_refused_by_key),
         cmocka_unit_test(weights_beyond_64_bits_are_refused),
         cmocka_unit_test(an_index_states_the_size),
         cmocka_unit_test(a_stated_size_that_the_geometry_meets_gives_its_parts),
