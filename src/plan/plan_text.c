@@ -98,7 +98,7 @@ void impmem__plan_text_state(const impmem_state_pool *pool, impmem_line *line)
     if (pool->state_dtype != IMPMEM_DTYPE_DEFAULT)
         snprintf(dtype, sizeof dtype, ", convolution %s, state %s", impmem_dtype_name(pool->conv_dtype),
                  impmem_dtype_name(pool->state_dtype));
-    snprintf(line->how, sizeof line->how, "%u slots of %s over %u layers%s", pool->slots,
+    snprintf(line->how, sizeof line->how, "%u slot%s of %s over %u layers%s", pool->slots, pool->slots == 1 ? "" : "s",
              impmem_format_mib(pool->stride_bytes, slot, sizeof slot), pool->n_layers, dtype);
 }
 

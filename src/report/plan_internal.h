@@ -25,6 +25,10 @@ typedef struct impmem__line_view {
  * total at the end. `what` heads the column of names. */
 void impmem__text_lines(impmem__text *text, impmem__line_view lines, uint32_t accounts, const char *what);
 bool impmem__lines_have_kv(impmem__line_view lines);
+static inline const char *impmem__plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
 /* MiB with one decimal and no unit. */
 const char *impmem__text_mib(uint64_t bytes, char buffer[32]);
 

@@ -83,6 +83,33 @@ static uint64_t pool_bytes(const impmem_plan *plan)
     return sum;
 }
 
+/* What ends them: the demand, or the rank that has the least room. */
+static void print_blocks(impmem__text *text, const impmem_plan *plans, const impmem_ranks_summary *summary)
+{
+    const impmem_plan *plan = &plans[summary->tightest];
+    bool whole = true;
+    for (uint32_t g = 0; g < plan->n_kv_groups; g++)
+        if (plan->kv_group[g].blocks < plan->kv_group[g].blocks_demanded) whole = false;
+    if (summary->kv_blocks == 0) return;
+    if (whole)
+        impmem__text_print(text, "  %llu blocks on every rank: all that the load asks for\n",
+                           (unsigned long long)summary->kv_blocks);
+    else
+        impmem__text_print(text, "  %llu blocks on every rank; rank %u has no room for more\n",
+                           (unsigned long long)summary->kv_blocks, summary->tightest);
+}
+
+/* A line for each run of ranks that are alike. */
+static void print_copies(impmem__text *text, const impmem_rank *ranks, uint32_t n)
+{
+    for (uint32_t i = 0, next; i < n; i = next) {
+        for (next = i + 1; next < n && ranks[next].kv_copies == ranks[i].kv_copies; next++) {}
+        if (ranks[i].kv_copies <= 1) continue;
+        impmem__text_print(text, "  ranks %u to %u: the same KV heads are held %u times\n", i, next - 1,
+                           ranks[i].kv_copies);
+    }
+}
+
 impmem_status impmem_plan_write_ranks(const impmem_plan *plans, const impmem_rank *ranks,
                                       const impmem_ranks_summary *summary, impmem_write_fn write, void *context)
 {
@@ -102,11 +129,7 @@ impmem_status impmem_plan_write_ranks(const impmem_plan *plans, const impmem_ran
                            impmem__text_mib(plans[i].budget_bytes[IMPMEM_ACCOUNT_DEVICE] - taken, spare),
                            impmem__text_mib(ranks[i].stranded_bytes, stranded));
     }
-    if (summary->kv_blocks > 0)
-        impmem__text_print(&text, "  %llu blocks on every rank; rank %u has no room for more\n",
-                           (unsigned long long)summary->kv_blocks, summary->tightest);
-    for (uint32_t i = 0; i < summary->n_ranks; i++)
-        if (ranks[i].kv_copies > 1)
-            impmem__text_print(&text, "  rank %u: %u ranks hold the same KV heads\n", i, ranks[i].kv_copies);
+    print_blocks(&text, plans, summary);
+    print_copies(&text, ranks, summary->n_ranks);
     return text.status;
 }

@@ -240,8 +240,9 @@ impmem_status impmem_plan_write_svg(const impmem_plan *plan, const char *title, 
                        impmem__text_mib(p.budget_bytes, budget), impmem__text_mib(p.budget_bytes - p.total_bytes, left));
     words.context = &foot_out;
     if (plan->n_kv_groups > 0)
-        impmem__text_print(&words, "KV holds %llu sequences at %u tokens, in blocks of %u tokens",
-                           (unsigned long long)plan->sequences_at_max, plan->max_seq_tokens, plan->block_tokens);
+        impmem__text_print(&words, "KV holds %llu sequence%s at %u tokens, in blocks of %u tokens",
+                           (unsigned long long)plan->sequences_at_max, impmem__plural(plan->sequences_at_max),
+                           plan->max_seq_tokens, plan->block_tokens);
     draw(&p, title, summary, foot);
     return p.text.status;
 }

@@ -12,7 +12,8 @@ static void print_state(impmem__text *text, const impmem_plan *plan)
     for (uint32_t i = 0; i < plan->n_state_pools; i++) {
         const impmem_line *line = impmem_plan_find_line(plan, plan->state_pool[i].line);
         char mib[32];
-        impmem__text_print(text, "  %s: %u slots of %s MiB\n", line ? line->name : "state", plan->state_pool[i].slots,
+        impmem__text_print(text, "  %s: %u slot%s of %s MiB\n", line ? line->name : "state", plan->state_pool[i].slots,
+                           impmem__plural(plan->state_pool[i].slots),
                            impmem__text_mib(plan->state_pool[i].stride_bytes, mib));
     }
 }
@@ -23,9 +24,9 @@ static void print_kv(impmem__text *text, const impmem_plan *plan)
         impmem__text_print(text, "\n  KV: none\n");
         return;
     }
-    impmem__text_print(text, "\n  KV holds %llu sequences at %u tokens (%llu blocks of %u tokens",
-                       (unsigned long long)plan->sequences_at_max, plan->max_seq_tokens,
-                       (unsigned long long)plan->kv_group[0].blocks, plan->block_tokens);
+    impmem__text_print(text, "\n  KV holds %llu sequence%s at %u tokens (%llu blocks of %u tokens",
+                       (unsigned long long)plan->sequences_at_max, impmem__plural(plan->sequences_at_max),
+                       plan->max_seq_tokens, (unsigned long long)plan->kv_group[0].blocks, plan->block_tokens);
     for (uint32_t g = 0; g < plan->n_kv_groups; g++)
         if (plan->kv_group[g].window_tokens > 0)
             impmem__text_print(text, "%s window of %u: %llu", g == 0 ? "," : ", and", plan->kv_group[g].window_tokens,
@@ -73,11 +74,11 @@ static void print_conflict(impmem__text *text, const impmem_plan_failure *failur
     char least[32], gap[32], mib[32];
     if (failure->least_bytes == 0) return;
     if (failure->n_conflict == 0) {
-        impmem__text_print(text, "\n  no two changes are enough; the least load needs %s MiB\n",
+        impmem__text_print(text, "\n  no two changes of the load are enough; the least needs %s MiB\n",
                            impmem__text_mib(failure->least_bytes, least));
         return;
     }
-    impmem__text_print(text, "\n  no change is enough: the least load needs %s MiB, %s too much. Too much together:\n",
+    impmem__text_print(text, "\n  no smaller load is enough: the least needs %s MiB, %s too much. Too much together:\n",
                        impmem__text_mib(failure->least_bytes, least), impmem__text_mib(failure->gap_bytes, gap));
     for (uint32_t i = 0; i < failure->n_conflict && i < IMPMEM_PLAN_MAX_CONFLICT; i++)
         impmem__text_print(text, "    %-32s %10s\n", failure->conflict[i].name,
@@ -117,9 +118,9 @@ static void print_kv_within(impmem__text *text, const impmem_plan_failure *f)
     if (impmem_size_blocks_per_sequence(f->max_seq_tokens, f->block_tokens, 0, 0, &blocks)) return;
     blocks *= f->sequences_at_max;
     impmem__text_print(
-        text, "\n  within the budget KV holds %llu sequences at %u tokens (%llu blocks of %u tokens); the batch is %u\n",
-        (unsigned long long)f->sequences_at_max, f->max_seq_tokens, (unsigned long long)blocks, f->block_tokens,
-        f->max_batch);
+        text, "\n  within the budget KV holds %llu sequence%s at %u tokens (%llu blocks of %u tokens); the batch is %u\n",
+        (unsigned long long)f->sequences_at_max, impmem__plural(f->sequences_at_max), f->max_seq_tokens,
+        (unsigned long long)blocks, f->block_tokens, f->max_batch);
 }
 
 impmem_status impmem_plan_failure_write(const impmem_plan_failure *failure, impmem_write_fn write, void *context)

@@ -60,6 +60,23 @@ static void sum(uint64_t *total, uint64_t bytes)
     if (impmem_add(total, *total, bytes)) *total = UINT64_MAX;
 }
 
+static uint64_t larger_side(const row *r)
+{
+    const uint64_t planned = r->planned ? r->planned->bytes : 0, measured = r->measured ? r->measured->bytes : 0;
+    return planned > measured ? planned : measured;
+}
+
+/* Largest first, by whichever side is larger; equal ones stay in plan order. */
+static void sort_rows(comparison *c)
+{
+    for (uint32_t i = 1; i < c->n; i++) {
+        const row r = c->row[i];
+        uint32_t at = i;
+        for (; at > 0 && larger_side(&c->row[at - 1]) < larger_side(&r); at--) c->row[at] = c->row[at - 1];
+        c->row[at] = r;
+    }
+}
+
 static void compare(const impmem_plan *plan, const observed *seen, uint32_t hundredths, comparison *c)
 {
     for (uint32_t i = 0; i < plan->n_lines; i++) {
@@ -93,6 +110,7 @@ static void compare(const impmem_plan *plan, const observed *seen, uint32_t hund
         sum(&c->measured_bytes, o->bytes);
     }
     c->total_off = is_off(c->planned_bytes, c->measured_bytes, hundredths);
+    sort_rows(c);
 }
 
 static double percent(uint64_t planned, uint64_t measured)

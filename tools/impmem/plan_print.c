@@ -60,6 +60,9 @@ void plan_print_head(const plan_question *question)
                impmem_format_mib(question->flags->budget_bytes, budget, sizeof budget),
                impmem_format_mib(question->profile->total_bytes, total, sizeof total));
     }
+    if (shape->trained_context > 0 && question->flags->max_seq_tokens > shape->trained_context)
+        printf("        note: the context of %" PRIu32 " is beyond the %" PRIu32 " tokens that the model was trained on\n",
+               question->flags->max_seq_tokens, shape->trained_context);
     printf("\n");
 }
 

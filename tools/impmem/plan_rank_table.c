@@ -46,9 +46,9 @@ static impmem_status print_text(const ranks *r)
     plan_print_head(&r->prepared->question);
     const impmem_plan *plan = &r->plan[r->summary.tightest];
     printf("fits: %" PRIu32 " ranks, each with %" PRIu64 " KV blocks of %" PRIu32 " tokens: %" PRIu64
-           " sequences at %" PRIu32 " tokens; %s MiB are stranded\n\n",
-           r->summary.n_ranks, r->summary.kv_blocks, plan->block_tokens, plan->sequences_at_max, plan->max_seq_tokens,
-           mib(r->summary.stranded_bytes, text));
+           " sequence%s at %" PRIu32 " tokens; %s MiB are stranded\n\n",
+           r->summary.n_ranks, r->summary.kv_blocks, plan->block_tokens, plan->sequences_at_max,
+           plan->sequences_at_max == 1 ? "" : "s", plan->max_seq_tokens, mib(r->summary.stranded_bytes, text));
     impmem_status st = impmem_plan_write_ranks(r->plan, r->rank, &r->summary, impmem_write_file, stdout);
     if (r->layout.expert_bytes)
         printf("  estimated: %s MiB of the weights are routed experts\n", mib(r->layout.expert_bytes, text));

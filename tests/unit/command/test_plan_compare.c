@@ -205,6 +205,11 @@ static void measured_lines_stand_beside_the_plan_with_bytes_and_percent(void **s
     assert_holds(result.out, "unplanned\n");
     assert_holds(result.out, "missing: not measured\n");
     assert_holds(result.out, "+2.00%");
+    /* Largest first, whichever side is larger: 1.02 GiB of KV below the weights, the spinner of 1 MiB near the end. */
+    const char *weights = strstr(result.out, "\n  weights "), *cache = strstr(result.out, "\n  KV cache ");
+    const char *spinner = strstr(result.out, "\n  spinner "), *workspaces = strstr(result.out, "\n  executor workspaces ");
+    assert_true(weights && cache && spinner && workspaces);
+    assert_true(weights < cache && cache < workspaces && workspaces < spinner);
 }
 
 static void a_line_off_by_more_than_the_tolerance_exits_with_1(void **state)

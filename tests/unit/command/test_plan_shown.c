@@ -44,7 +44,7 @@ static void every_line_is_explained_and_its_operands_make_its_bytes(void **state
 
     run("plan", test_model(), "--budget", "60GiB", "--explain");
     assert_answer(0);
-    assert_holds(result.out, "KV holds 1 sequences");
+    assert_holds(result.out, "KV holds 1 sequence at 8192 tokens");
     assert_holds(result.out, "KV cache: 1024.0 MiB, 1073741824 bytes\n");
     assert_holds(result.out, "a(x) is x rounded up to 256");
 }
@@ -178,7 +178,7 @@ static void an_absurd_value_in_a_config_is_one_line_with_file_and_key(void **sta
         run("fit", path, "--budget", "48GiB");
         assert_one_line_error(3);
     }
-    /* What no number of 64 bits holds is no JSON to the reader, which tells the place instead. */
+    /* What no number of 64 bits holds is no JSON to the reader, which tells place and key. */
     static const char *const overflowing[] = {"1e400", "99999999999999999999999"};
     for (size_t i = 0; i < 2; i++) {
         const char *path = config_with("num_hidden_layers", overflowing[i]);
@@ -186,6 +186,7 @@ static void an_absurd_value_in_a_config_is_one_line_with_file_and_key(void **sta
         assert_one_line_error(3);
         assert_holds(result.err, path);
         assert_holds(result.err, "line 1, column");
+        assert_holds(result.err, "key 'num_hidden_layers'");
     }
 }
 

@@ -400,7 +400,7 @@ static void two_changes_together_are_one_flag_line(void **state)
     assert_has("    --max-batch 1 --max-seq-len 208 ");
     assert_has("(8 -> 1, 4096 -> 208)");
     assert_in_order("--max-batch 1", "--budget");
-    assert_lacks("no change is enough");
+    assert_lacks("no smaller load is enough");
     no_line_ends_in_a_space();
 }
 
@@ -469,6 +469,19 @@ static void ranks_are_rows_with_what_is_stranded(void **state)
     assert_has("  1      1      18 to 35           2038.0");
     /* Rank 1: 16384 - 1680 - 3900 - 2000 - 397 - 64 - 2038 - 2158 = 4147 MiB, blocks of 1.125. */
     assert_has("  3686 blocks on every rank; rank 1 has no room for more\n");
+    assert_lacks("the same KV heads");
+    /* 16 ranks of a stage for 8 heads, and room to spare: the load ends the blocks, no rank does. */
+    static impmem_plan many[16];
+    impmem_rank places[16];
+    layout = (impmem_layout)IMPMEM_LAYOUT_INIT;
+    layout.tp = 16;
+    fitting.in.max_batch = 1;
+    assert_int_equal(impmem_plan_ranks(&fitting.in, &layout, many, places, 16, &sum, NULL), IMPMEM_OK);
+    impmem_text_buffer second = buffer();
+    assert_int_equal(impmem_plan_write_ranks(many, places, &sum, impmem_write_buffer, &second), IMPMEM_OK);
+    assert_has("  256 blocks on every rank: all that the load asks for\n");
+    assert_lacks("no room for more");
+    assert_has("  ranks 0 to 15: the same KV heads are held 2 times\n");
     assert_int_equal(impmem_plan_write_ranks(NULL, ranks, &sum, impmem_write_buffer, &out), IMPMEM_ERR_INVALID_ARGUMENT);
     assert_int_equal(impmem_plan_write_ranks(plans, NULL, &sum, impmem_write_buffer, &out), IMPMEM_ERR_INVALID_ARGUMENT);
     assert_int_equal(impmem_plan_write_ranks(plans, ranks, NULL, impmem_write_buffer, &out), IMPMEM_ERR_INVALID_ARGUMENT);
@@ -483,7 +496,7 @@ static void what_conflicts_is_named_with_the_gap(void **state)
     refuse(&refused.in);
     impmem_text_buffer out = buffer();
     assert_int_equal(impmem_plan_failure_write(&failure, impmem_write_buffer, &out), IMPMEM_ERR_DOES_NOT_FIT);
-    assert_has("no change is enough: the least load needs 23666.0 MiB, 5666.0 too much. Too much together:");
+    assert_has("no smaller load is enough: the least needs 23666.0 MiB, 5666.0 too much. Too much together:");
     assert_in_order("Too much together", "--budget");
     assert_in_order("    weights ", "    library reserve ");
     assert_int_equal(failure.n_conflict, 2); /* 15467 + 3900 */
