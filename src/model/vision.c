@@ -214,6 +214,13 @@ static uint32_t root_of(uint64_t area)
     return side;
 }
 
+/* The square image that is cut into so many tiles. */
+static uint32_t tiled_side(uint32_t tile, uint32_t tiles)
+{
+    const uint64_t side = (uint64_t)tile * root_of(tiles);
+    return side > MOST ? MOST : (uint32_t)side;
+}
+
 /* Mllama: every tile's patches and its class token are kept, whatever the image. */
 static impmem_status mllama(const look *l, tower *t)
 {
@@ -232,6 +239,7 @@ static impmem_status mllama(const look *l, tower *t)
     const size_t ratios = json_array_size(json_object_get(l->config, "supported_aspect_ratios"));
     const size_t kept = json_array_size(json_object_get(l->config, "intermediate_layers_indices"));
     count_mllama(t, global, tiles, ratios > 1024 ? 1024 : ratios, kept > IMPMEM_MAX_LAYERS ? IMPMEM_MAX_LAYERS : kept);
+    t->image = tiled_side(t->image, tiles);
     return IMPMEM_OK;
 }
 
@@ -400,7 +408,7 @@ impmem_status impmem__cross_read(impmem__reading *reading)
         if (!st) st = impmem__key_u32(reading, ".vision.max_num_tiles", 1, 1024, &tiles, NULL);
         if (!st && image > 0 && patch > 0) {
             const uint64_t side = image / patch, tokens = tiles * (side * side + 1);
-            shape->vision_image_size = image;
+            shape->vision_image_size = tiled_side(image, tiles);
             shape->vision_tokens = tokens > INT32_MAX ? 0 : (uint32_t)tokens;
             shape->vision_patches = shape->vision_tokens;
         }

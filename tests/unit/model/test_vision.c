@@ -164,6 +164,9 @@ static void layers_that_attend_to_an_image_keep_its_tokens(void **state)
         assert_int_equal(s->layer[i].k_dim, 16);
         assert_int_equal(s->layer[i].cross_tokens, i % 2 ? 4 * (4 * 4 + 1) : 0);
     }
+    /* Four tiles of 4 x 4 patches are one image of twice the side. */
+    assert_int_equal(s->vision_image_size, 2 * 16);
+    assert_int_equal(s->vision_patches, s->vision_tokens);
     impmem_model_destroy(model);
     expect_json_refused(MLLAMA("", TOWER ", \"max_num_tiles\": 4"), IMPMEM_ERR_MISSING_KEY, "'cross_attention_layers'");
     expect_json_refused(MLLAMA(", \"cross_attention_layers\": [4]", TOWER ", \"max_num_tiles\": 4"), IMPMEM_ERR_BAD_VALUE,
@@ -195,6 +198,7 @@ static void a_gguf_with_image_layers_needs_its_images_size(void **state)
             impmem_model *model = read_bytes(finish(&g));
             assert_int_equal(impmem_model_shape_of(model)->layer[1].kind, IMPMEM_LAYER_CROSS);
             assert_int_equal(impmem_model_shape_of(model)->layer[1].cross_tokens, 2 * (40 * 40 + 1));
+            assert_int_equal(impmem_model_shape_of(model)->vision_image_size, 2 * 560); /* two tiles are within 2 x 2 */
             impmem_model_destroy(model);
         } else {
             expect_refused(finish(&g), IMPMEM_ERR_MISSING_KEY, "expected the image's size", UINT64_MAX);
