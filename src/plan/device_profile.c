@@ -1,4 +1,5 @@
 /* What a device takes before the first byte of ours: the built-in default and the cards that were measured. */
+#include "core/word.h"
 #include "impmem/bytes.h"
 #include "impmem/plan.h"
 
@@ -24,19 +25,11 @@ const impmem_device_profile *impmem_device_profile_at(uint32_t index)
     return index < sizeof table / sizeof table[0] ? &table[index] : NULL;
 }
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 const impmem_device_profile *impmem_device_profile_find(const char *name)
 {
     if (!name) return NULL;
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        size_t n = 0;
-        while (name[n] && lower(name[n]) == lower(table[i].name[n])) n++;
-        if (!name[n] && !table[i].name[n]) return &table[i];
-    }
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (impmem__same_word(name, table[i].name)) return &table[i];
     return NULL;
 }
 

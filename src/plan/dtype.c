@@ -1,6 +1,7 @@
 /* Element types: names, and what a row of elements takes. */
 #include "impmem/dtype.h"
 
+#include "core/word.h"
 #include "impmem/bytes.h"
 
 typedef struct dtype_row {
@@ -30,21 +31,6 @@ const char *impmem_dtype_name(impmem_dtype dtype)
     return row ? row->name : "?";
 }
 
-/* ASCII only, so that the answer doesn't depend on the locale. */
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-static int same_text(const char *a, const char *b)
-{
-    while (*a && lower(*a) == lower(*b)) {
-        a++;
-        b++;
-    }
-    return lower(*a) == lower(*b);
-}
-
 impmem_status impmem_dtype_parse(const char *text, impmem_dtype *out)
 {
     static const struct {
@@ -56,12 +42,12 @@ impmem_status impmem_dtype_parse(const char *text, impmem_dtype *out)
                  {"e5m2", IMPMEM_DTYPE_FP8_E5M2}};
     if (!text || !out) return IMPMEM_ERR_INVALID_ARGUMENT;
     for (uint32_t i = 1; i < IMPMEM_N_DTYPES; i++) {
-        if (!same_text(text, table[i].name)) continue;
+        if (!impmem__same_word(text, table[i].name)) continue;
         *out = (impmem_dtype)i;
         return IMPMEM_OK;
     }
     for (size_t i = 0; i < sizeof alias / sizeof alias[0]; i++) {
-        if (!same_text(text, alias[i].text)) continue;
+        if (!impmem__same_word(text, alias[i].text)) continue;
         *out = alias[i].dtype;
         return IMPMEM_OK;
     }

@@ -28,7 +28,7 @@ static impmem_status matvec(const void *context, const impmem_load *load, uint64
 {
     uint64_t blocks, bytes;
     impmem_status st = impmem_div_up(&blocks, impmem__size_largest_input(context), 32);
-    if (!st) st = impmem_mul(&bytes, blocks, 2 * QUANT_BLOCK_BYTES);
+    if (!st) st = impmem_mul(&bytes, blocks, UINT64_C(2) * QUANT_BLOCK_BYTES);
     return st ? st : impmem_mul(out, bytes, load->tokens);
 }
 

@@ -1,3 +1,4 @@
+/* clang-format off */
 /* Planted violations for tools/lint/span_literals.py --self-test. Every marked line must be reported, no other line may be.
  * It is read by the lint only, never compiled into a test.
  */
