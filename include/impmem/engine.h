@@ -72,6 +72,12 @@ IMPMEM_NODISCARD impmem_status impmem_engine_take_transient(impmem_engine *engin
  *   STATE       draining, or KV is not open yet; UNSUPPORTED: the plan has no KV */
 IMPMEM_NODISCARD impmem_status impmem_engine_admit(impmem_engine *engine, const impmem_kv_request *request,
                                                    impmem_sequence *out, impmem_kv_admission *admission, impmem_error *why);
+/* Whether a request of so many tokens can ever be admitted: without its tokens, without side effects, while draining too.
+ * As impmem_kv_servable; STATE: KV is not open yet (impmem_plan_servable answers from the plan); UNSUPPORTED: the plan has
+ * no KV. */
+IMPMEM_NODISCARD impmem_status impmem_engine_servable(const impmem_engine *engine, uint64_t prompt_tokens,
+                                                      uint64_t max_new_tokens, impmem_kv_admission *admission,
+                                                      impmem_error *why);
 /* Done, cancelled, failed: one path, exactly once. Zeroes *sequence; none is IMPMEM_OK; STALE changes nothing. */
 IMPMEM_NODISCARD impmem_status impmem_engine_release(impmem_engine *engine, impmem_sequence *sequence);
 /* From here on admission answers STATE; running sequences go on. `resume` undoes it. */

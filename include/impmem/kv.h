@@ -66,13 +66,14 @@ typedef struct impmem_kv_options {
     uint32_t cache_entries; /* most blocks the prefix cache can name; 0 = all of group 0. When all are used the oldest
                                    reclaimable one makes place. See `no_prefix_cache` */
     bool no_prefix_cache;
-    uint32_t index_hash_bits;    /* 0 = 64; fewer only to test collisions */
-    uint32_t chain_cap;          /* probes of one lookup beyond which a new entry is not cached; 0 = 64 */
+    bool recurrent_layers;    /* other layers keep a state of all tokens before, which is in no block: nothing can be hit */
+    uint32_t index_hash_bits; /* 0 = 64; fewer only to test collisions */
+    uint32_t chain_cap;       /* probes of one lookup beyond which a new entry is not cached; 0 = 64 */
     impmem_line_id control_line; /* 0 = IMPMEM_LINE_HOST_CONTROL */
 } impmem_kv_options;
 #define IMPMEM_KV_OPTIONS_INIT                                                                                             \
     {                                                                                                                      \
-        sizeof(impmem_kv_options), 1, {{NULL, 0, 0, 0}}, 0, 0, 0, 0, 0, false, 0, 0, 0                                     \
+        sizeof(impmem_kv_options), 1, {{NULL, 0, 0, 0}}, 0, 0, 0, 0, 0, false, false, 0, 0, 0                              \
     }
 
 /* Exact host bytes of the tables that open takes, for the planner. Where there is no pool yet, leave it NULL and let
@@ -127,6 +128,12 @@ typedef struct impmem_kv_admission {
 IMPMEM_NODISCARD impmem_status impmem_kv_admit(impmem_kv *kv, const impmem_kv_request *request, impmem_sequence *out,
                                                impmem_kv_admission *admission, impmem_error *why);
 
+/* Whether a request of so many tokens can ever be admitted, asked without its tokens and without side effects: where a
+ * request arrives. OK, or NEVER_FITS; *admission (nullable) then has the figures of one that hits nothing.
+ * INVALID_ARGUMENT: no prompt. */
+IMPMEM_NODISCARD impmem_status impmem_kv_servable(const impmem_kv *kv, uint64_t prompt_tokens, uint64_t max_new_tokens,
+                                                  impmem_kv_admission *admission, impmem_error *why);
+
 /* n more tokens: takes blocks when one begins. Within what admit promised it can't run dry; beyond it takes only what is
  * promised to nobody, else CAPACITY, nothing changed. When a block begins, window groups give up those that have left the
  * window of the tokens from here on. STALE. */
@@ -139,9 +146,15 @@ IMPMEM_NODISCARD impmem_status impmem_kv_truncate(impmem_kv *kv, impmem_sequence
 /* The first n tokens' KV is written: their whole blocks may be hit from now on. `tokens` are all n; what is published already is
  * skipped, and a chain that another sequence published first stays the only one. Idempotent. INVALID_ARGUMENT: n longer than
  * the sequence, or different tokens than those published before. STALE. A full cache or chain cap stops caching, never fails.
- * Reads all n tokens: call it when a block has filled rather than at every step. */
+ * Reads all n tokens: call it when a block has filled rather than at every step, or tell only what is new: */
 IMPMEM_NODISCARD impmem_status impmem_kv_publish(impmem_kv *kv, impmem_sequence seq, const uint32_t *tokens,
                                                  uint32_t n_tokens);
+/* The same, with `tokens` those of [from, n_tokens) only: those before are not compared, so a long sequence costs no more
+ * than a short one. INVALID_ARGUMENT also: `from` is no multiple of block_tokens, or beyond what is published (hits are).
+ * NOT_FOUND, nothing changed: the entries that the chain goes on from are another sequence's, and were evicted;
+ * impmem_kv_publish begins it again from 0. */
+IMPMEM_NODISCARD impmem_status impmem_kv_publish_from(impmem_kv *kv, impmem_sequence seq, uint32_t from,
+                                                      const uint32_t *tokens, uint32_t n_tokens);
 /* Drops every reference and promise, zeroes *seq. Published blocks stay cached, reclaimable. None is IMPMEM_OK. STALE. */
 IMPMEM_NODISCARD impmem_status impmem_kv_release(impmem_kv *kv, impmem_sequence *seq);
 

@@ -2,6 +2,7 @@
 #include "core/internal.h"
 #include "engine/internal.h"
 #include "kv/live.h"
+#include "plan/states.h"
 
 impmem_status impmem__engine_open_kv(impmem_engine *engine, impmem_error *why)
 {
@@ -18,6 +19,7 @@ impmem_status impmem__engine_open_kv(impmem_engine *engine, impmem_error *why)
     options.block_tokens = plan->block_tokens;
     options.max_sequences = plan->max_batch;
     options.max_seq_tokens = plan->max_seq_tokens;
+    options.recurrent_layers = impmem__plan_is_recurrent(plan);
     return impmem_kv_open(engine->ledger, &options, &engine->kv, why);
 }
 
@@ -86,18 +88,40 @@ impmem_status impmem_engine_state_slot(const impmem_engine *engine, impmem_seque
     return impmem_block_address(engine->state_pool[index], slots_of(engine, sequence)[index], out);
 }
 
+static impmem_status check_open(const impmem_engine *engine, impmem_error *why)
+{
+    if (engine->plan.n_kv_groups == 0)
+        return impmem__error_set(why, IMPMEM_ERR_UNSUPPORTED, "admission", "the plan has no KV to admit into");
+    if (!engine->kv)
+        return impmem__error_set(why, IMPMEM_ERR_STATE, "admission", "KV opens at the end of loading, and loading goes on");
+    return IMPMEM_OK;
+}
+
+impmem_status impmem_engine_servable(const impmem_engine *engine, uint64_t prompt_tokens, uint64_t max_new_tokens,
+                                     impmem_kv_admission *admission, impmem_error *why)
+{
+    if (!engine) return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "admission", "engine is missing");
+    impmem_status st = check_open(engine, why);
+    return st ? st : impmem_kv_servable(engine->kv, prompt_tokens, max_new_tokens, admission, why);
+}
+
 impmem_status impmem_engine_admit(impmem_engine *engine, const impmem_kv_request *request, impmem_sequence *out,
                                   impmem_kv_admission *admission, impmem_error *why)
 {
     if (!engine || !request || !out)
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "admission", "engine, request or out is missing");
-    if (engine->plan.n_kv_groups == 0)
-        return impmem__error_set(why, IMPMEM_ERR_UNSUPPORTED, "admission", "the plan has no KV to admit into");
-    if (!engine->kv)
-        return impmem__error_set(why, IMPMEM_ERR_STATE, "admission", "KV opens at the end of loading, and loading goes on");
-    if (engine->draining) return impmem__error_set(why, IMPMEM_ERR_STATE, "admission", "the engine is draining");
-    impmem_status st = promise_slots(engine, why);
+    impmem_status st = check_open(engine, why);
     if (st) return st;
+    if (engine->draining) return impmem__error_set(why, IMPMEM_ERR_STATE, "admission", "the engine is draining");
+    /* What can never be admitted is told so whether a slot is free or not, and is not to wait for one. */
+    impmem_kv_admission figures;
+    if (!impmem__kv_is_possible(engine->kv, request, &figures))
+        return impmem_kv_admit(engine->kv, request, out, admission, why);
+    st = promise_slots(engine, why);
+    if (st) {
+        if (admission) *admission = figures;
+        return st;
+    }
     st = impmem_kv_admit(engine->kv, request, out, admission, why);
     return st ? undo_promises(engine, engine->plan.n_state_pools, st) : take_slots(engine, *out, request->owner);
 }

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "impmem/bytes.h"
 #include "impmem/size.h"
+#include "kv/live.h"
 
 #define SUBJECT "admission"
 
@@ -119,11 +121,8 @@ static void seat(impmem_kv *kv, const trial *t, uint32_t root)
     for (uint32_t g = 0; g < kv->n_groups; g++) s->promise[g] = (uint32_t)t->need[g];
 }
 
-static impmem_status check_request(const impmem_kv *kv, const impmem_kv_request *r, const impmem_sequence *out,
-                                   impmem_error *why)
+static impmem_status check_request(const impmem_kv_request *r, impmem_error *why)
 {
-    if (!kv || !r || !out)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT, "kv, request and out must not be NULL");
     impmem_status st = impmem__options_check(r->size, r->version, sizeof *r, 1);
     if (st) return impmem__error_set(why, st, SUBJECT, "request version %u is not one that this library knows", r->version);
     if (!r->tokens || !r->n_tokens)
@@ -157,26 +156,60 @@ static impmem_status refuse_now(impmem_kv *kv, const impmem_kv_admission *a, imp
     return st;
 }
 
-static impmem_status admit(impmem_kv *kv, const impmem_kv_request *r, impmem_sequence *out, impmem_kv_admission *a,
-                           impmem_error *why)
+/* The figures of a request that hits nothing, and whether it can ever be admitted. */
+static impmem_status consider(const impmem_kv *kv, uint64_t prompt_tokens, uint64_t max_new_tokens, trial *t,
+                              impmem_kv_admission *a, impmem_error *why)
 {
-    uint64_t need_tokens = (uint64_t)r->n_tokens + r->max_new_tokens;
-    a->need_tokens = need_tokens > UINT32_MAX ? UINT32_MAX : (uint32_t)need_tokens;
-    a->most_tokens = kv->most_tokens;
-    a->need_blocks = impmem__kv_blocks_of(kv, need_tokens);
-    a->available_blocks = impmem__kv_available(kv, 0);
+    uint64_t need_tokens = 0;
+    if (impmem_add(&need_tokens, prompt_tokens, max_new_tokens)) need_tokens = UINT64_MAX;
+    *a = (impmem_kv_admission){
+        .need_tokens = need_tokens > UINT32_MAX ? UINT32_MAX : (uint32_t)need_tokens,
+        .most_tokens = kv->most_tokens,
+        .need_blocks = need_tokens / kv->block_tokens + (need_tokens % kv->block_tokens != 0),
+        .available_blocks = impmem__kv_available(kv, 0),
+    };
     if (need_tokens > kv->most_tokens) {
-        kv->refused_never++;
-        impmem_status st = impmem__error_set(
-            why, IMPMEM_ERR_NEVER_FITS, SUBJECT, "%llu tokens (%u prompt + %u new) are more than %u",
-            (unsigned long long)need_tokens, r->n_tokens, r->max_new_tokens, kv->most_tokens);
+        impmem_status st = impmem__error_set(why, IMPMEM_ERR_NEVER_FITS, SUBJECT,
+                                             "%llu tokens (%llu prompt + %llu new) are more than %u",
+                                             (unsigned long long)need_tokens, (unsigned long long)prompt_tokens,
+                                             (unsigned long long)max_new_tokens, kv->most_tokens);
         impmem__error_hint(why, "no sequence can ever have more than %u tokens here", kv->most_tokens);
         return st;
     }
-    trial t = {.owner = r->owner};
-    impmem_status st = count_need(kv, a->need_tokens, &t);
+    impmem_status st = count_need(kv, a->need_tokens, t);
     if (st) return impmem__error_set(why, st, SUBJECT, "the blocks of the request can't be counted");
-    a->need_blocks = t.need[0];
+    a->need_blocks = t->need[0];
+    return IMPMEM_OK;
+}
+
+impmem_status impmem_kv_servable(const impmem_kv *kv, uint64_t prompt_tokens, uint64_t max_new_tokens,
+                                 impmem_kv_admission *admission, impmem_error *why)
+{
+    if (!kv || !prompt_tokens)
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT,
+                                 kv ? "a request has at least one token" : "kv must not be NULL");
+    trial t;
+    impmem_kv_admission a;
+    impmem_status st = consider(kv, prompt_tokens, max_new_tokens, &t, &a, why);
+    if (admission) *admission = a;
+    return st;
+}
+
+bool impmem__kv_is_possible(const impmem_kv *kv, const impmem_kv_request *request, impmem_kv_admission *out)
+{
+    trial t;
+    return !check_request(request, NULL) && !consider(kv, request->n_tokens, request->max_new_tokens, &t, out, NULL);
+}
+
+static impmem_status admit(impmem_kv *kv, const impmem_kv_request *r, impmem_sequence *out, impmem_kv_admission *a,
+                           impmem_error *why)
+{
+    trial t = {.owner = r->owner};
+    impmem_status st = consider(kv, r->n_tokens, r->max_new_tokens, &t, a, why);
+    if (st) {
+        kv->refused_never += st == IMPMEM_ERR_NEVER_FITS;
+        return st;
+    }
     if (!kv->free_sequence) return refuse_now(kv, a, why);
     for (uint32_t g = 0; g < kv->n_groups; g++) kv->group[g].growth_refused = 0;
 
@@ -209,7 +242,9 @@ static impmem_status admit(impmem_kv *kv, const impmem_kv_request *r, impmem_seq
 impmem_status impmem_kv_admit(impmem_kv *kv, const impmem_kv_request *request, impmem_sequence *out,
                               impmem_kv_admission *admission, impmem_error *why)
 {
-    impmem_status st = check_request(kv, request, out, why);
+    if (!kv || !request || !out)
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, SUBJECT, "kv, request and out must not be NULL");
+    impmem_status st = check_request(request, why);
     if (st) return st;
     impmem_kv_admission a = {0};
     st = admit(kv, request, out, &a, why);

@@ -9,6 +9,8 @@
 static const char *why_no_reuse(const impmem_kv_options *o)
 {
     if (o->no_prefix_cache) return "the prefix cache is switched off";
+    if (o->recurrent_layers)
+        return "the model has recurrent layers: a hit would need their state at its end too, and that is not kept";
     for (uint32_t g = 0; g < o->n_groups; g++) {
         if (o->group[g].window_tokens)
             return "the layout has sliding-window layers: a hit would need their blocks too, and those are not kept";

@@ -53,7 +53,7 @@ static impmem_status settle(const impmem_kv_options *o, impmem_control_kv *out, 
         impmem_block_pool_query(o->group[0].pool, &pool);
         shape.pool_blocks = (uint32_t)pool.max_blocks;
     }
-    if (!o->no_prefix_cache && o->n_groups == 1 && !o->group[0].window_tokens) {
+    if (!o->no_prefix_cache && !o->recurrent_layers && o->n_groups == 1 && !o->group[0].window_tokens) {
         if (!shape.pool_blocks) return invalid(why, "without a pool, cache_entries must say how many blocks it will have");
         shape.cache_entries = o->cache_entries && o->cache_entries < shape.pool_blocks ? o->cache_entries
                                                                                        : shape.pool_blocks;

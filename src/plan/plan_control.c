@@ -2,6 +2,7 @@
 #include "impmem/control.h"
 
 #include "plan/internal.h"
+#include "plan/states.h"
 
 static uint32_t lines_of_region(const impmem_plan *plan, uint32_t region)
 {
@@ -36,13 +37,13 @@ static impmem_status add_pool(const impmem_plan *plan, const impmem_kv_group *gr
     return st ? st : impmem_add(sum, *sum, bytes);
 }
 
-/* The KV manager: sequences for the whole batch, and one cache entry a block where prefixes can be reused (windows
- * can't). */
+/* The KV manager: sequences for the whole batch, and one cache entry a block where prefixes can be reused (windows and
+ * recurrent layers can't). */
 static impmem_status add_kv(const impmem_plan *plan, uint64_t *sum)
 {
     if (plan->n_kv_groups == 0) return IMPMEM_OK;
     const impmem_kv_group *first = &plan->kv_group[0];
-    const bool cache = plan->n_kv_groups == 1 && first->window_tokens == 0;
+    const bool cache = plan->n_kv_groups == 1 && first->window_tokens == 0 && !impmem__plan_is_recurrent(plan);
     const impmem_control_kv shape = {
         .n_groups = plan->n_kv_groups,
         .block_tokens = plan->block_tokens,

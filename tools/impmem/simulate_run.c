@@ -26,8 +26,9 @@ typedef struct runner {
     uint64_t arrival_ns;
     prompt_buffer *prompt; /* NULL once the whole prompt is computed */
     uint32_t prompt_tokens;
-    uint32_t written; /* prompt tokens in the sequence, hits included */
-    uint32_t left;    /* tokens to be generated yet */
+    uint32_t written;   /* prompt tokens in the sequence, hits included */
+    uint32_t published; /* of those, tokens of whole blocks that others can hit */
+    uint32_t left;      /* tokens to be generated yet */
     bool in_step;
 } runner;
 
@@ -110,13 +111,23 @@ static void leave_queue(simulation *s)
     s->blocked = false;
 }
 
-static void refuse_never(simulation *s, const trace_request *r)
+/* True when the request may wait for its turn: what can never be served is told so when it comes, and stands in nobody's way. */
+static bool is_welcome(simulation *s, const trace_request *r)
 {
+    if (r->input_tokens == 0) {
+        s->result->refused_empty++;
+        return false;
+    }
+    impmem_kv_admission admission;
+    impmem_status st = impmem_engine_servable(s->world->engine, r->input_tokens, r->output_tokens, &admission, &s->why);
+    if (st && st != IMPMEM_ERR_NEVER_FITS) return stop_at(s, "looking at a request", st);
+    s->result->most_tokens = admission.most_tokens;
+    if (!st) return true;
+    s->why.status = IMPMEM_OK; /* the refusal is an answer */
     uint64_t tokens = (uint64_t)r->input_tokens + r->output_tokens;
     s->result->refused_never++;
     if (tokens > s->result->largest_never_tokens) s->result->largest_never_tokens = tokens;
-    drop_prompt(s, s->head_prompt);
-    leave_queue(s);
+    return false;
 }
 
 static void seat(simulation *s, uint64_t request, const trace_request *r, impmem_sequence sequence, uint32_t cached)
@@ -128,6 +139,7 @@ static void seat(simulation *s, uint64_t request, const trace_request *r, impmem
                                           .prompt = s->head_prompt,
                                           .prompt_tokens = r->input_tokens,
                                           .written = cached,
+                                          .published = cached,
                                           .left = r->output_tokens};
     s->wait_ns[s->result->wait.n++] = s->world->now_ns - arrival;
     if (s->n_running > s->result->peak_running) s->result->peak_running = s->n_running;
@@ -139,32 +151,19 @@ static bool admit_head(simulation *s)
 {
     uint64_t number = s->queue[s->queue_head];
     const trace_request *r = &s->settings->load->requests[number];
-    if (r->input_tokens == 0) {
-        s->result->refused_empty++;
-        leave_queue(s);
-        return true;
-    }
-    /* One token more than a sequence can have is refused as surely as the whole prompt, and needs no more room. */
-    uint32_t limit = s->world->plan->max_seq_tokens;
-    uint32_t tokens = r->input_tokens > limit ? limit + 1 : r->input_tokens;
-    if (!s->head_prompt) s->head_prompt = write_prompt(s, number, tokens);
+    if (!s->head_prompt) s->head_prompt = write_prompt(s, number, r->input_tokens);
     if (!s->head_prompt) return stop_at(s, "writing a prompt", IMPMEM_ERR_OUT_OF_HOST_MEMORY);
     impmem_kv_request request = IMPMEM_KV_REQUEST_INIT;
     request.tokens = s->head_prompt->tokens;
-    request.n_tokens = tokens;
+    request.n_tokens = r->input_tokens;
     request.max_new_tokens = r->output_tokens;
     request.owner = number;
     impmem_sequence sequence;
     impmem_kv_admission admission;
     impmem_status st = impmem_engine_admit(s->world->engine, &request, &sequence, &admission, &s->why);
-    if (st != IMPMEM_ERR_CAPACITY && st != IMPMEM_ERR_NEVER_FITS && st) return stop_at(s, "admitting a request", st);
-    s->why.status = IMPMEM_OK; /* the two refusals are answers */
-    s->result->most_tokens = admission.most_tokens;
-    if (st == IMPMEM_ERR_NEVER_FITS) {
-        refuse_never(s, r);
-        return true;
-    }
-    if (st == IMPMEM_ERR_CAPACITY) {
+    if (st && st != IMPMEM_ERR_CAPACITY) return stop_at(s, "admitting a request", st);
+    if (st) {
+        s->why.status = IMPMEM_OK; /* the refusal is an answer */
         if (!s->n_running) return stop_at(s, "admitting a request into an idle engine", st);
         s->blocked = true;
         return false;
@@ -201,7 +200,9 @@ static void see_arrivals(simulation *s)
 {
     while (s->next_arrival < s->settings->load->n_requests && arrival_ns(s, s->next_arrival) <= s->world->now_ns &&
            !s->failed_step) {
-        s->queue[s->queue_tail++] = s->next_arrival++;
+        uint64_t number = s->next_arrival++;
+        if (!is_welcome(s, &s->settings->load->requests[number])) continue;
+        s->queue[s->queue_tail++] = number;
         admit_waiting(s);
         uint64_t waiting = s->queue_tail - s->queue_head;
         if (waiting > s->settings->queue_limit) {
@@ -262,13 +263,24 @@ static bool finish(simulation *s, runner *r)
     return true;
 }
 
+/* What is new of the prompt becomes something that others can hit. A chain whose beginning was evicted begins again. */
+static bool publish(simulation *s, runner *r)
+{
+    impmem_kv *kv = s->world->kv;
+    const uint32_t *tokens = r->prompt->tokens;
+    impmem_status st = impmem_kv_publish_from(kv, r->sequence, r->published, tokens + r->published, r->written);
+    if (st == IMPMEM_ERR_NOT_FOUND) st = impmem_kv_publish(kv, r->sequence, tokens, r->written);
+    if (st) return stop_at(s, "publishing a prompt", st);
+    r->published = r->written - r->written % s->world->plan->block_tokens;
+    s->blocked = false;
+    return true;
+}
+
 /* What the step wrote is published, and its logits give one token to each sequence whose prompt is complete. */
 static bool end_sequence_step(simulation *s, runner *r, bool *out_done)
 {
     if (r->prompt) {
-        impmem_status st = impmem_kv_publish(s->world->kv, r->sequence, r->prompt->tokens, r->written);
-        if (st) return stop_at(s, "publishing a prompt", st);
-        s->blocked = false;
+        if (!publish(s, r)) return false;
         if (r->written < r->prompt_tokens) return true;
         drop_prompt(s, r->prompt);
         r->prompt = NULL;

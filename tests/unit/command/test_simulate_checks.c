@@ -194,6 +194,29 @@ static void a_request_that_does_not_fit_now_waits_first_in_the_queue(void **stat
     assert_int_equal(h.result.served, 4);
 }
 
+/* The queue is full when it comes, and it is not refused for that. */
+static void what_can_never_be_served_is_told_when_it_comes(void **state)
+{
+    (void)state;
+    begin_hour(4, 0, 8);
+    const uint64_t each = (1100 + 15) / 16, fit = h.plan.kv_group[0].blocks / each;
+    assert_true(fit >= 1 && fit + 2 < 8);
+    h.load.n_requests = fit + 2;
+    for (uint32_t i = 0; i < fit + 2; i++)
+        h.load.requests[i] = (trace_request){.time_ns = 0, .input_tokens = 1000, .output_tokens = 100};
+    h.load.requests[fit + 1].output_tokens = CONTEXT_TOKENS; /* prompt and answer: 1000 tokens too many */
+    h.settings.queue_limit = 1;
+    simulate_run(&h.world, &h.settings, &h.result);
+    end_hour();
+    assert_failed(0);
+    assert_int_equal(h.result.refused_never, 1);
+    assert_int_equal(h.result.refused_queue, 0);
+    assert_int_equal(h.result.queue_high_water, 1);
+    assert_int_equal(h.result.served, fit + 1);
+    assert_int_equal(h.result.largest_never_tokens, 1000 + CONTEXT_TOKENS);
+    assert_int_equal(h.result.most_tokens, CONTEXT_TOKENS);
+}
+
 /* ---- planted faults ---------------------------------------------------------------------------------------------------- */
 
 static void run_planted(void (*plant)(void *context, simulate_world *world), void *context)
@@ -575,6 +598,7 @@ int main(void)
         cmocka_unit_test(every_line_is_lived_in_up_to_its_plan),
         cmocka_unit_test(windows_are_served_and_never_hit),
         cmocka_unit_test(a_request_that_does_not_fit_now_waits_first_in_the_queue),
+        cmocka_unit_test(what_can_never_be_served_is_told_when_it_comes),
         cmocka_unit_test(a_leaked_sequence_is_found),
         cmocka_unit_test(a_block_that_somebody_still_pins_is_found),
         cmocka_unit_test(a_cache_that_miscounts_its_blocks_is_found),

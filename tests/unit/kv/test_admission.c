@@ -30,6 +30,38 @@ static void the_largest_request_is_served_and_one_token_more_never_fits(void **s
     }
 }
 
+static void what_can_ever_fit_is_told_without_tokens_and_changes_nothing(void **state)
+{
+    (void)state;
+    static uint32_t tokens[500];
+    write_tokens(tokens, 500, 0);
+    kv_world w = open_world(30); /* 120 tokens */
+    impmem_sequence holder = admit(w.kv, tokens, 100, 20, NULL);
+    impmem_kv_stats before = stats_of(w.kv), after;
+    impmem_kv_admission a;
+    impmem_error why = IMPMEM_ERROR_INIT;
+    for (uint64_t prompt = 1; prompt <= 130; prompt++) {
+        for (uint64_t more = 0; more <= 130; more += 13) {
+            bool fits = prompt + more <= 120;
+            assert_int_equal(impmem_kv_servable(w.kv, prompt, more, &a, &why), fits ? IMPMEM_OK : IMPMEM_ERR_NEVER_FITS);
+            assert_int_equal(a.need_tokens, prompt + more);
+            assert_int_equal(a.need_blocks, (prompt + more + BT - 1) / BT);
+            assert_int_equal(a.most_tokens, 120);
+            assert_int_equal(a.cached_tokens, 0);
+            assert_int_equal(a.available_blocks, 0); /* all are promised: that is no reason for never */
+        }
+    }
+    assert_int_equal(impmem_kv_servable(w.kv, UINT64_MAX, UINT64_MAX, &a, NULL), IMPMEM_ERR_NEVER_FITS);
+    assert_int_equal(a.need_tokens, UINT32_MAX);
+    assert_int_equal(impmem_kv_servable(w.kv, 120, 0, NULL, NULL), IMPMEM_OK);
+    assert_int_equal(impmem_kv_servable(w.kv, 0, 1, &a, &why), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_kv_servable(NULL, 1, 1, &a, &why), IMPMEM_ERR_INVALID_ARGUMENT);
+    after = stats_of(w.kv);
+    assert_memory_equal(&before, &after, sizeof before);
+    release(w.kv, &holder);
+    close_world(&w);
+}
+
 static void lengths_beyond_32_bits_never_fit(void **state)
 {
     (void)state;
@@ -282,6 +314,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_request_is_served_and_one_token_more_never_fits),
+        cmocka_unit_test(what_can_ever_fit_is_told_without_tokens_and_changes_nothing),
         cmocka_unit_test(lengths_beyond_32_bits_never_fit),
         cmocka_unit_test(wrong_requests_are_refused_and_write_nothing),
         cmocka_unit_test(without_a_sequence_slot_it_is_capacity_and_nothing_changed),

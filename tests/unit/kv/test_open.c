@@ -47,12 +47,16 @@ static void no_prefix_cache_costs_no_cache_tables(void **state)
 {
     (void)state;
     impmem_kv_options o = options_over(NULL);
-    uint64_t with = 0, without = 0;
+    uint64_t with = 0, without = 0, recurrent = 0;
     o.cache_entries = 10000;
     assert_int_equal(impmem_kv_control_bytes(&o, &with), IMPMEM_OK);
     o.no_prefix_cache = true;
     assert_int_equal(impmem_kv_control_bytes(&o, &without), IMPMEM_OK);
     assert_true(with > without + 10000 * 64);
+    o.no_prefix_cache = false;
+    o.recurrent_layers = true;
+    assert_int_equal(impmem_kv_control_bytes(&o, &recurrent), IMPMEM_OK);
+    assert_int_equal(recurrent, without);
 }
 
 static void every_wrong_option_is_refused(void **state)
@@ -261,13 +265,14 @@ static void reuse_that_cannot_work_is_said_in_words(void **state)
     (void)state;
     impmem_ledger *ledger = open_ledger(1);
     impmem_block_pool *pool[2] = {open_pool(ledger, 8, 0), open_pool(ledger, 8, 0)};
-    for (int layout = 0; layout < 5; layout++) {
+    for (int layout = 0; layout < 6; layout++) {
         impmem_kv_options o = options_over(pool[0]);
         const char *word = NULL;
         if (layout == 1) o.no_prefix_cache = true, word = "switched off";
         if (layout == 2) o.group[0].window_tokens = 8, word = "sliding-window";
-        if (layout >= 3) o.n_groups = 2, o.group[1].pool = pool[1], word = "several block groups";
+        if (layout == 3 || layout == 4) o.n_groups = 2, o.group[1].pool = pool[1], word = "several block groups";
         if (layout == 4) o.group[1].window_tokens = 8, word = "sliding-window";
+        if (layout == 5) o.recurrent_layers = true, word = "recurrent";
         impmem_kv *kv = NULL;
         assert_int_equal(impmem_kv_open(ledger, &o, &kv, NULL), IMPMEM_OK);
         const char *why = impmem_kv_reuse_unsupported(kv);
