@@ -288,17 +288,10 @@ static impmem_status read_moe_layers(impmem__reading *reading)
     impmem__value list;
     reading->keys.find(reading->keys.self, "mlp_only_layers", &list);
     for (uint64_t i = 0; list.kind == IMPMEM__ARRAY && i < list.count; i++) {
-        impmem__value item;
-        reading->keys.item(&list, i, &item);
-        if (item.kind != IMPMEM__INT || item.integer < 0 || item.integer >= (int64_t)facts->layers) {
-            char what[80];
-            impmem__describe(&item, what, sizeof what);
-            return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
-                                  "key 'mlp_only_layers': found %s, expected a "
-                                  "layer from 0 to %u",
-                                  what, facts->layers - 1);
-        }
-        facts->moe[item.integer] = 0;
+        uint32_t layer = 0;
+        st = impmem__layer_index(reading, "mlp_only_layers", &list, i, &layer);
+        if (st) return st;
+        facts->moe[layer] = 0;
     }
     return IMPMEM_OK;
 }

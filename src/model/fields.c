@@ -144,6 +144,22 @@ impmem_status impmem__field_u32(impmem__reading *reading, impmem__field field, u
     return check_int(reading, name, "", &value, min, max, out);
 }
 
+impmem_status impmem__layer_index(const impmem__reading *reading, const char *name, const impmem__value *list,
+                                  uint64_t index, uint32_t *out)
+{
+    impmem__value item;
+    char what[80];
+    reading->keys.item(list, index, &item);
+    if (item.kind == IMPMEM__INT && item.integer >= 0 && item.integer < (int64_t)reading->facts.layers) {
+        *out = (uint32_t)item.integer;
+        return IMPMEM_OK;
+    }
+    impmem__describe(&item, what, sizeof what);
+    return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
+                          "key '%s%s[%" PRIu64 "]': found %s, expected a layer from 0 to %u",
+                          reading->keys.gguf ? reading->keys.prefix : "", name, index, what, reading->facts.layers - 1);
+}
+
 impmem_status impmem__missing(const impmem__reading *reading, impmem__field field)
 {
     char name[128];

@@ -254,18 +254,15 @@ static impmem_status read_source(impmem__source *source, impmem_model *model, co
     return st;
 }
 
+static impmem_status read_one(impmem__source *source, const impmem__diag *diag, void *model)
+{
+    return read_source(source, model, diag, false);
+}
+
 impmem_status impmem__gguf_read(const char *path, impmem_model *model, impmem_error *why)
 {
     impmem__diag diag = {path, why};
-    impmem__source *source = impmem__take(sizeof *source);
-    if (!source) return impmem__no_memory(&diag, "a buffer");
-    impmem_status st = impmem__source_open(source, &diag);
-    if (!st) {
-        st = read_source(source, model, &diag, false);
-        impmem__source_close(source);
-    }
-    impmem__give(source);
-    return st;
+    return impmem__source_visit(&diag, read_one, model);
 }
 
 impmem_status impmem__gguf_read_memory(const void *bytes, uint64_t size, impmem_model *model, impmem_error *why)

@@ -73,6 +73,9 @@ typedef struct impmem__source {
 impmem_status impmem__source_open(impmem__source *source, const impmem__diag *diag);
 void impmem__source_memory(impmem__source *source, const void *bytes, uint64_t size);
 void impmem__source_close(impmem__source *source);
+/* Opens the file of `diag`, lets `visit` read it, closes it: with a buffer that is taken for that long. */
+typedef impmem_status (*impmem__source_fn)(impmem__source *source, const impmem__diag *diag, void *context);
+impmem_status impmem__source_visit(const impmem__diag *diag, impmem__source_fn visit, void *context);
 uint64_t impmem__source_left(const impmem__source *source);
 /* TRUNCATED names `what` and the offset where it begins. */
 impmem_status impmem__source_read(impmem__source *source, void *to, uint64_t bytes, const char *what,
@@ -295,6 +298,9 @@ impmem_status impmem__field_layers(impmem__reading *reading, impmem__field field
 impmem_status impmem__key_bool(impmem__reading *reading, const char *name, bool *out, bool *found);
 impmem_status impmem__key_u32(impmem__reading *reading, const char *name, uint32_t min, uint32_t max, uint32_t *out,
                               bool *found);
+/* Entry `index` of the array that is key `name`: the number of a layer. */
+impmem_status impmem__layer_index(const impmem__reading *reading, const char *name, const impmem__value *list,
+                                  uint64_t index, uint32_t *out);
 impmem_status impmem__missing(const impmem__reading *reading, impmem__field field);
 /* "string \"abc\"", "-3", "an array of 4": for messages. */
 void impmem__describe(const impmem__value *value, char *to, size_t bytes);

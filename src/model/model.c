@@ -71,22 +71,27 @@ static bool ends_with(const char *text, const char *end)
     return a >= b && strcmp(text + (a - b), end) == 0;
 }
 
+typedef struct beginning {
+    unsigned char first[64];
+    uint64_t n;
+} beginning;
+
+static impmem_status read_beginning(impmem__source *source, const impmem__diag *diag, void *context)
+{
+    beginning *b = context;
+    b->n = source->size < sizeof b->first ? source->size : sizeof b->first;
+    return impmem__source_read(source, b->first, b->n, "the first bytes", diag);
+}
+
 /* The first bytes decide; the name only when they say nothing. */
 static impmem_status read_file(const char *path, impmem_model *model, impmem_error *why)
 {
     impmem__diag diag = {path, why};
-    impmem__source *source = impmem__take(sizeof *source);
-    if (!source) return impmem__no_memory(&diag, "a buffer");
-    impmem_status st = impmem__source_open(source, &diag);
-    unsigned char first[64] = {0};
-    uint64_t n = 0;
-    if (!st) {
-        n = source->size < sizeof first ? source->size : sizeof first;
-        st = impmem__source_read(source, first, n, "the first bytes", &diag);
-        impmem__source_close(source);
-    }
-    impmem__give(source);
+    beginning begins = {.n = 0};
+    impmem_status st = impmem__source_visit(&diag, read_beginning, &begins);
     if (st) return st;
+    const unsigned char *first = begins.first;
+    const uint64_t n = begins.n;
     if (n == 0)
         return impmem__refuse(&diag, IMPMEM_ERR_TRUNCATED, 0, "the file is empty: expected a GGUF file or a config.json");
     size_t at = 0;

@@ -139,7 +139,7 @@ static impmem_status fill(const impmem__gguf *gguf, impmem_model *model, const i
     return IMPMEM_OK;
 }
 
-static impmem_status read_source(impmem__source *source, impmem_model *model, const impmem__diag *diag)
+static impmem_status read_source(impmem__source *source, const impmem__diag *diag, void *model)
 {
     impmem__gguf gguf;
     impmem_status st = impmem__gguf_parse(&gguf, source, diag);
@@ -155,7 +155,7 @@ impmem_status impmem__gguf_read_projector_memory(const void *bytes, uint64_t siz
     impmem__source *source = impmem__take(sizeof *source);
     if (!source) return impmem__no_memory(&diag, "a buffer");
     impmem__source_memory(source, bytes, size);
-    impmem_status st = read_source(source, model, &diag);
+    impmem_status st = read_source(source, &diag, model);
     impmem__give(source);
     return st;
 }
@@ -166,13 +166,5 @@ impmem_status impmem_model_read_projector(const char *path, impmem_model *model,
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, path ? path : "", "%s is NULL", path ? "model" : "path");
     }
     impmem__diag diag = {path, why};
-    impmem__source *source = impmem__take(sizeof *source);
-    if (!source) return impmem__no_memory(&diag, "a buffer");
-    impmem_status st = impmem__source_open(source, &diag);
-    if (!st) {
-        st = read_source(source, model, &diag);
-        impmem__source_close(source);
-    }
-    impmem__give(source);
-    return st;
+    return impmem__source_visit(&diag, read_source, model);
 }

@@ -97,11 +97,10 @@ static impmem_status by_indices(impmem__reading *reading, const char *name, cons
     impmem__facts *facts = &reading->facts;
     memset(facts->recurrent, 1, facts->layers);
     for (uint64_t i = 0; i < list->count; i++) {
-        impmem__value item;
-        reading->keys.item(list, i, &item);
-        if (item.kind != IMPMEM__INT || item.integer < 0 || item.integer >= (int64_t)facts->layers)
-            return bad_list(reading, name, i, &item, "the index of a layer");
-        facts->recurrent[item.integer] = 0;
+        uint32_t layer = 0;
+        impmem_status st = impmem__layer_index(reading, name, list, i, &layer);
+        if (st) return st;
+        facts->recurrent[layer] = 0;
     }
     for (uint32_t i = 0; i < facts->layers; i++) {
         if (facts->recurrent[i]) facts->kv_heads[i] = 0;

@@ -135,16 +135,13 @@ impmem_status impmem__safetensors_parse(impmem__source *source, const impmem__di
     return st;
 }
 
+static impmem_status parse(impmem__source *source, const impmem__diag *diag, void *stated)
+{
+    return impmem__safetensors_parse(source, diag, stated);
+}
+
 impmem_status impmem__safetensors_read(const char *path, impmem_error *why, impmem__stated *stated)
 {
     impmem__diag diag = {path, why};
-    impmem__source *source = impmem__take(sizeof *source);
-    if (!source) return impmem__no_memory(&diag, "a buffer");
-    impmem_status st = impmem__source_open(source, &diag);
-    if (!st) {
-        st = impmem__safetensors_parse(source, &diag, stated);
-        impmem__source_close(source);
-    }
-    impmem__give(source);
-    return st;
+    return impmem__source_visit(&diag, parse, stated);
 }

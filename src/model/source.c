@@ -120,35 +120,46 @@ impmem_status impmem__source_skip(impmem__source *source, uint64_t bytes, const 
     return IMPMEM_OK;
 }
 
-impmem_status impmem__slurp(const impmem__diag *diag, uint64_t max_bytes, char **out_text, uint64_t *out_bytes)
+impmem_status impmem__source_visit(const impmem__diag *diag, impmem__source_fn visit, void *context)
 {
     impmem__source *source = impmem__take(sizeof *source);
     if (!source) return impmem__no_memory(diag, "a buffer");
-    char *text = NULL;
-    uint64_t bytes = 0;
     impmem_status st = impmem__source_open(source, diag);
     if (!st) {
-        bytes = source->size;
-        if (bytes > max_bytes) {
-            st = impmem__refuse(diag, IMPMEM_ERR_TOO_LARGE, IMPMEM__NO_OFFSET,
-                                "has %" PRIu64 " bytes, expected at most %" PRIu64, bytes, max_bytes);
-        } else {
-            text = impmem__take(bytes + 1);
-            if (!text) {
-                st = impmem__no_memory(diag, "the file");
-            } else {
-                st = impmem__source_read(source, text, bytes, "the text", diag);
-            }
-        }
+        st = visit(source, diag, context);
         impmem__source_close(source);
     }
     impmem__give(source);
-    if (st || !text) {
-        impmem__give(text);
+    return st;
+}
+
+typedef struct slurped {
+    uint64_t max_bytes, bytes;
+    char *text; /* NULL: not taken */
+} slurped;
+
+static impmem_status slurp(impmem__source *source, const impmem__diag *diag, void *context)
+{
+    slurped *to = context;
+    to->bytes = source->size;
+    if (to->bytes > to->max_bytes)
+        return impmem__refuse(diag, IMPMEM_ERR_TOO_LARGE, IMPMEM__NO_OFFSET,
+                              "has %" PRIu64 " bytes, expected at most %" PRIu64, to->bytes, to->max_bytes);
+    to->text = impmem__take(to->bytes + 1);
+    if (!to->text) return impmem__no_memory(diag, "the file");
+    return impmem__source_read(source, to->text, to->bytes, "the text", diag);
+}
+
+impmem_status impmem__slurp(const impmem__diag *diag, uint64_t max_bytes, char **out_text, uint64_t *out_bytes)
+{
+    slurped to = {.max_bytes = max_bytes};
+    impmem_status st = impmem__source_visit(diag, slurp, &to);
+    if (st) {
+        impmem__give(to.text);
         return st;
     }
-    text[bytes] = '\0';
-    *out_text = text;
-    *out_bytes = bytes;
+    to.text[to.bytes] = '\0';
+    *out_text = to.text;
+    *out_bytes = to.bytes;
     return IMPMEM_OK;
 }

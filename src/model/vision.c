@@ -380,16 +380,10 @@ static impmem_status list_cross(impmem__reading *reading, const char *name)
                               reading->keys.gguf ? reading->keys.prefix : "", name);
     }
     for (uint64_t i = 0; i < list.count; i++) {
-        impmem__value item;
-        reading->keys.item(&list, i, &item);
-        if (item.kind != IMPMEM__INT || item.integer < 0 || item.integer >= (int64_t)facts->layers) {
-            char what[80];
-            impmem__describe(&item, what, sizeof what);
-            return impmem__refuse(&reading->diag, IMPMEM_ERR_BAD_VALUE, IMPMEM__NO_OFFSET,
-                                  "key '%s%s[%" PRIu64 "]': found %s, expected a layer from 0 to %u",
-                                  reading->keys.gguf ? reading->keys.prefix : "", name, i, what, facts->layers - 1);
-        }
-        facts->cross[item.integer] = 1;
+        uint32_t layer = 0;
+        impmem_status st = impmem__layer_index(reading, name, &list, i, &layer);
+        if (st) return st;
+        facts->cross[layer] = 1;
     }
     return IMPMEM_OK;
 }

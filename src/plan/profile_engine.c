@@ -285,12 +285,8 @@ static void check_layers(impmem__profiling *p)
     }
 }
 
-impmem_status impmem_engine_profile_predict(impmem_engine_kind kind, const impmem_model_shape *shape,
-                                            const impmem_engine_profile_args *args, impmem_engine_profile *out,
-                                            impmem_error *why)
+impmem_status impmem__profile_check_args(impmem_engine_kind kind, const impmem_engine_profile_args *args, impmem_error *why)
 {
-    if (!shape || !args || !out)
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "args", "shape, args and out are all needed");
     if (impmem_engine_kind_name(kind)[0] == '?')
         return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "kind", "%d is no engine", (int)kind);
     impmem_status st = impmem__options_check(args->size, args->version, sizeof *args, 1);
@@ -298,7 +294,17 @@ impmem_status impmem_engine_profile_predict(impmem_engine_kind kind, const impme
         return impmem__error_set(why, st, "args",
                                  "engine arguments of %u bytes, version %u: this library knows %zu bytes, version 1",
                                  args->size, args->version, sizeof *args);
-    st = impmem_shape_check(shape, why);
+    return st;
+}
+
+impmem_status impmem_engine_profile_predict(impmem_engine_kind kind, const impmem_model_shape *shape,
+                                            const impmem_engine_profile_args *args, impmem_engine_profile *out,
+                                            impmem_error *why)
+{
+    if (!shape || !args || !out)
+        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "args", "shape, args and out are all needed");
+    impmem_status st = impmem__profile_check_args(kind, args, why);
+    if (!st) st = impmem_shape_check(shape, why);
     if (st) return st;
     impmem_engine_profile made;
     memset(&made, 0, sizeof made);

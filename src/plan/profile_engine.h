@@ -18,6 +18,9 @@ typedef struct impmem__profiling {
 } impmem__profiling;
 
 /* Checked arithmetic: overflow becomes the profile's failure. */
+/* Engine and size of the arguments, as both public calls check them. */
+impmem_status impmem__profile_check_args(impmem_engine_kind kind, const impmem_engine_profile_args *args,
+                                         impmem_error *why);
 uint64_t impmem__profile_mul(impmem__profiling *p, uint64_t a, uint64_t b);
 uint64_t impmem__profile_add(impmem__profiling *p, uint64_t a, uint64_t b);
 uint64_t impmem__profile_align(impmem__profiling *p, uint64_t a, uint64_t unit);

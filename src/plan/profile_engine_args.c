@@ -164,13 +164,8 @@ impmem_status impmem_engine_profile_parse_args(impmem_engine_kind kind, const ch
                                                impmem_error *why)
 {
     if (!text || !args) return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "args", "text and args are both needed");
-    if (impmem_engine_kind_name(kind)[0] == '?')
-        return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "kind", "%d is no engine", (int)kind);
-    impmem_status st = impmem__options_check(args->size, args->version, sizeof *args, 1);
-    if (st)
-        return impmem__error_set(why, st, "args",
-                                 "engine arguments of %u bytes, version %u: this library knows %zu bytes, version 1",
-                                 args->size, args->version, sizeof *args);
+    impmem_status st = impmem__profile_check_args(kind, args, why);
+    if (st) return st;
     impmem_engine_profile_args made = *args;
     uint32_t seen = 0;
     while (*text) {

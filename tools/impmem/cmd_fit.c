@@ -122,9 +122,7 @@ static int answer(const plan_prepared *prepared)
     if (st) return plan_refuse_input(prepared, &failure.why);
     if (flags->json) st = print_json(prepared, &plan, limit);
     else print_text(prepared, &plan, what, limit);
-    if (!st) return command_finish_output(COMMAND_DONE);
-    command_complain("standard output: %s, the answer is incomplete", impmem_status_message(st));
-    return COMMAND_FILE;
+    return command_finish_answer(st, COMMAND_DONE);
 }
 
 int command_fit(int argc, char **argv)

@@ -20,11 +20,7 @@ static int answer(const plan_prepared *prepared)
     if (flags->open) plan_open_on_fake(&plan, &opening);
     impmem_status written = (flags->json ? plan_print_json : plan_print_text)(
         question, &plan, NULL, flags->open ? &opening : NULL, flags->explain ? &prepared->input : NULL);
-    if (written) {
-        command_complain("standard output: %s, the answer is incomplete", impmem_status_message(written));
-        return COMMAND_FILE;
-    }
-    return command_finish_output(!flags->open || opening.good ? COMMAND_DONE : COMMAND_NO);
+    return command_finish_answer(written, !flags->open || opening.good ? COMMAND_DONE : COMMAND_NO);
 }
 
 int command_plan(int argc, char **argv)

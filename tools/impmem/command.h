@@ -39,5 +39,7 @@ void command_complain_file(const char *path, const impmem_error *why);
 
 /* `code`, or COMMAND_FILE with a complaint when standard output didn't take everything: a truncated answer is no answer. */
 int command_finish_output(int code);
+/* The same of an answer whose writing came out as `written`. */
+int command_finish_answer(impmem_status written, int code);
 
 #endif

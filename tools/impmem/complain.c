@@ -58,3 +58,10 @@ int command_finish_output(int code)
     command_complain("standard output: writing failed, the answer is incomplete");
     return COMMAND_FILE;
 }
+
+int command_finish_answer(impmem_status written, int code)
+{
+    if (!written) return command_finish_output(code);
+    command_complain("standard output: %s, the answer is incomplete", impmem_status_message(written));
+    return COMMAND_FILE;
+}

@@ -216,9 +216,6 @@ int plan_against(const plan_prepared *prepared)
         command_complain("plan: the two can't be compared: %s", impmem_status_message(st));
         return COMMAND_USAGE;
     }
-    if (flags->json ? print_json(&a, &b, rows, n) : print_text(&a, &b)) {
-        command_complain("standard output: writing failed, the answer is incomplete");
-        return COMMAND_FILE;
-    }
-    return command_finish_output(a.fits && b.fits ? COMMAND_DONE : COMMAND_NO);
+    st = flags->json ? print_json(&a, &b, rows, n) : print_text(&a, &b);
+    return command_finish_answer(st, a.fits && b.fits ? COMMAND_DONE : COMMAND_NO);
 }

@@ -122,10 +122,8 @@ int plan_cards(const plan_prepared *prepared)
     const uint32_t batch = flags->max_batch ? flags->max_batch : 1;
     const uint32_t context = flags->max_seq_tokens ? flags->max_seq_tokens
                                                    : impmem_model_shape_of(prepared->model)->trained_context;
-    if (!flags->json) print_text(prepared, cards, n, batch, context);
-    else if (print_json(prepared, cards, n, batch, context)) {
-        command_complain("standard output: writing failed, the answer is incomplete");
-        return COMMAND_FILE;
-    }
-    return command_finish_output(any ? COMMAND_DONE : COMMAND_NO);
+    impmem_status st = IMPMEM_OK;
+    if (flags->json) st = print_json(prepared, cards, n, batch, context);
+    else print_text(prepared, cards, n, batch, context);
+    return command_finish_answer(st, any ? COMMAND_DONE : COMMAND_NO);
 }

@@ -186,9 +186,5 @@ int plan_engine(const plan_flags *flags)
     impmem_status written = code ? IMPMEM_OK : (flags->json ? print_json : print_text)(&q);
     impmem_model_destroy(q.model);
     if (code) return code;
-    if (written) {
-        command_complain("standard output: %s, the answer is incomplete", impmem_status_message(written));
-        return COMMAND_FILE;
-    }
-    return command_finish_output(COMMAND_DONE);
+    return command_finish_answer(written, COMMAND_DONE);
 }

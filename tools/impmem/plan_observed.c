@@ -235,10 +235,7 @@ int plan_observed(const plan_prepared *prepared)
     if (st == IMPMEM_ERR_DOES_NOT_FIT) return plan_print_failure(prepared, &failure);
     if (st) return plan_refuse_input(prepared, &failure.why);
     compare(&plan, &seen, flags->tolerance_hundredths, &c);
-    if (!flags->json) print_text(prepared, &c);
-    else if (print_json(prepared, &c)) {
-        command_complain("standard output: writing failed, the answer is incomplete");
-        return COMMAND_FILE;
-    }
-    return command_finish_output(c.n_off == 0 && !c.total_off ? COMMAND_DONE : COMMAND_NO);
+    if (flags->json) st = print_json(prepared, &c);
+    else print_text(prepared, &c);
+    return command_finish_answer(st, c.n_off == 0 && !c.total_off ? COMMAND_DONE : COMMAND_NO);
 }

@@ -236,7 +236,5 @@ int plan_print_failure(const plan_prepared *prepared, const impmem_plan_failure 
     const impmem_plan_input *explained = question->flags->explain ? &prepared->input : NULL;
     impmem_status written = (question->flags->json ? plan_print_json : plan_print_text)(question, NULL, failure, NULL,
                                                                                         explained);
-    if (!written) return command_finish_output(COMMAND_NO);
-    command_complain("standard output: %s, the answer is incomplete", impmem_status_message(written));
-    return COMMAND_FILE;
+    return command_finish_answer(written, COMMAND_NO);
 }

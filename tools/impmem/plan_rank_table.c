@@ -132,9 +132,7 @@ static int refuse(ranks *r)
     printf(",\n\"failure\": ");
     if (!st) st = impmem_plan_failure_write_json(&r->failure, impmem_write_file, stdout);
     printf("}\n");
-    if (st == r->failure.why.status) return command_finish_output(COMMAND_NO);
-    command_complain("standard output: writing failed, the answer is incomplete");
-    return COMMAND_FILE;
+    return command_finish_answer(st == r->failure.why.status ? IMPMEM_OK : st, COMMAND_NO);
 }
 
 static int answer(ranks *r)
@@ -143,11 +141,7 @@ static int answer(ranks *r)
                                          &r->failure);
     if (st == IMPMEM_ERR_DOES_NOT_FIT) return refuse(r);
     if (st) return plan_refuse_input(r->prepared, &r->failure.why);
-    if ((r->prepared->question.flags->json ? print_json : print_text)(r)) {
-        command_complain("standard output: writing failed, the answer is incomplete");
-        return COMMAND_FILE;
-    }
-    return command_finish_output(COMMAND_DONE);
+    return command_finish_answer((r->prepared->question.flags->json ? print_json : print_text)(r), COMMAND_DONE);
 }
 
 int plan_ranks(const plan_prepared *prepared)

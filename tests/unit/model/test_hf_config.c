@@ -152,7 +152,7 @@ static void contradictions_are_refused_with_both_figures(void **state)
     expect_json_refused(CONFIG("mixtral", ", \"num_local_experts\": 4, \"num_experts_per_tok\": 5"), IMPMEM_ERR_BAD_VALUE,
                         "found 5 of 4 experts");
     expect_json_refused(CONFIG("qwen3_moe", ", \"num_experts\": 4, \"num_experts_per_tok\": 2, \"mlp_only_layers\": [4]"),
-                        IMPMEM_ERR_BAD_VALUE, "'mlp_only_layers': found 4, expected a layer from 0 to 3");
+                        IMPMEM_ERR_BAD_VALUE, "'mlp_only_layers[0]': found 4, expected a layer from 0 to 3");
     expect_json_refused("{\"model_type\": \"llama\", \"num_hidden_layers\": 513}", IMPMEM_ERR_TOO_LARGE,
                         "found 513, expected at most 512");
 }
