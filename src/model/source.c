@@ -154,7 +154,7 @@ impmem_status impmem__slurp(const impmem__diag *diag, uint64_t max_bytes, char *
 {
     slurped to = {.max_bytes = max_bytes};
     impmem_status st = impmem__source_visit(diag, slurp, &to);
-    if (st) {
+    if (st || !to.text) {
         impmem__give(to.text);
         return st;
     }
