@@ -31,7 +31,7 @@ static impmem_status check_graphs(const impmem__terms *t, uint64_t bytes, impmem
     return impmem__error_set(
         why, IMPMEM_ERR_BAD_VALUE, "graphs",
         "graph memory of %s is more than half of the device's %s: implausible; measure it, or say that "
-        "it is meant so (graphs_accepted)",
+        "it is meant so with --graphs-accepted (graphs_accepted)",
         impmem_format_mib(bytes, graphs, sizeof graphs), impmem_format_mib(device, total, sizeof total));
 }
 

@@ -38,6 +38,9 @@ static impmem_status add_pool(impmem__terms *t, impmem_state_kind kind, uint32_t
     return IMPMEM_OK;
 }
 
+/* Where a sequence's ring begins and how full it is, and three words that stage them: 5 x 4 bytes on a line of 256. */
+#define RESIDUAL_INDEX_BYTES 256u
+
 typedef impmem_status (*layer_size)(const impmem__terms *t, const impmem_layer_shape *layer, uint64_t *out);
 
 static impmem_status recurrent_bytes(const impmem__terms *t, const impmem_layer_shape *layer, uint64_t *out)
@@ -113,6 +116,7 @@ impmem_status impmem__plan_states(impmem__terms *t, impmem_error *why)
     }
     if (!st && f->residual_tokens > 0) {
         st = sum_layers(t, model, residual_bytes, &bytes, &layers, why);
+        if (!st && layers > 0 && impmem_add(&bytes, bytes, RESIDUAL_INDEX_BYTES)) st = too_much(why);
         if (!st) st = add_pool(t, IMPMEM_STATE_RESIDUAL_RING, layers, bytes, 1, 0, why);
     }
     if (!st && f->draft_tokens > 0 && f->draft && has_state(f->draft)) {

@@ -51,7 +51,9 @@ impmem_status impmem__grid_of(const impmem_model_shape *shape, const impmem_layo
     if (g.ep > 1 && (shape->n_experts == 0 || layout->expert_bytes == 0))
         return bad(why, "expert_bytes", layout->expert_bytes, "the bytes of a model's routed experts where ep splits them");
     if (g.ep > shape->n_experts && g.ep > 1) return bad(why, "ep", g.ep, "at most one rank an expert");
-    if (shape->n_heads % g.tp) return bad(why, "tp", g.tp, "a divisor of the query heads");
+    if (shape->n_heads % g.tp)
+        return impmem__error_set(why, IMPMEM_ERR_BAD_VALUE, "tp",
+                                 "layout: tp is %u, expected a divisor of the %u query heads", g.tp, shape->n_heads);
     for (uint32_t i = 0; i < shape->n_layers; i++) {
         const impmem_layer_shape *layer = &shape->layer[i];
         if (layer->kind == IMPMEM_LAYER_NO_ATTENTION || layer->kind == IMPMEM_LAYER_SHARED ||
