@@ -351,6 +351,54 @@ static void where_nothing_helps_the_fewest_lines_in_the_way_are_named(void **sta
     assert_string_equal(failure.conflict[1].name, "library reserve");
 }
 
+static uint32_t plans;
+
+static impmem_status count_plans(const void *context, const impmem_load *load, uint64_t *out)
+{
+    (void)context;
+    (void)load;
+    plans++;
+    *out = 4096;
+    return IMPMEM_OK;
+}
+
+/* Each plan asks a demand for its size once. What the searches can take at most, wherever they end: halvings of 2^31 tokens in
+ * blocks of 16 (27) for context and prefill, of 2^20 sequences (20), of a promise of 2^50 tokens (46); 15 block sizes either
+ * way, 63 devices, 4 types four times for each of K, V and both; 8 first changes with a context and a batch each; and 20 for
+ * what is on or off and for what conflicts. At 20 us a plan that is 14 ms. */
+static void a_whole_report_takes_a_bounded_number_of_plans(void **state)
+{
+    (void)state;
+    use_features();
+    static impmem_model_shape draft;
+    draft = c.shape;
+    impmem_demand counted = demand(5000, IMPMEM_TIER_ENGINE, 0, 0, "counted");
+    counted.size = count_plans;
+    c.in.demand = &counted;
+    c.in.n_demands = 1;
+    c.in.max_batch = 1u << 12;
+    c.in.max_seq_tokens = 1u << 22; /* 2^30 blocks: no more can be numbered */
+    c.in.prefill_tokens = 1u << 22;
+    features.draft = &draft;
+    features.draft_tokens = 4;
+    features.tp_devices = 64;
+    features.communication_bytes = MIB;
+    c.shape.vision_tokens = 256;
+    c.shape.vision_image_size = 896;
+    features.vision_images = 1;
+    uint32_t most = 0;
+    /* From nothing to what a single sequence needs, so that the searches end at every depth. */
+    for (uint32_t step = 0; step < 240; step++) {
+        plans = 0;
+        c.in.budget_bytes = (UINT64_C(4) + step % 4) << step / 4; /* four between two powers of two */
+        impmem_status st = run();
+        assert_true(st == IMPMEM_ERR_DOES_NOT_FIT || st == IMPMEM_OK || st == IMPMEM_ERR_BAD_VALUE);
+        if (plans > most) most = plans;
+    }
+    assert_true(most > 64);
+    assert_true(most <= 27 + 27 + 20 + 46 + 30 + 63 + 48 + 8 * 50 + 20);
+}
+
 static void only_changes_that_there_are_can_be_applied(void **state)
 {
     (void)state;
@@ -393,6 +441,7 @@ int main(void)
         cmocka_unit_test_setup(more_devices_are_a_lever_where_they_are_at_hand, start),
         cmocka_unit_test_setup(two_changes_are_offered_where_one_is_not_enough, start),
         cmocka_unit_test_setup(where_nothing_helps_the_fewest_lines_in_the_way_are_named, start),
+        cmocka_unit_test_setup(a_whole_report_takes_a_bounded_number_of_plans, start),
         cmocka_unit_test_setup(only_changes_that_there_are_can_be_applied, start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
