@@ -9,9 +9,9 @@
 #define SUBJECT "scratch"
 #define USUAL_ALIGNMENT 256u
 
-/* Places are absolute addresses as numbers: aligning one needs no base. */
+/* Places are absolute addresses as numbers: aligning one needs no base. The next free byte is top[depth]: a push copies it one
+ * up, and a pop only goes one down again, so that it has nothing to read back and store. */
 struct impmem_scratch {
-    uint64_t top; /* the next free byte */
     uint64_t end; /* one past the region */
     uint64_t key;
     uint64_t region_id;
@@ -30,7 +30,7 @@ struct impmem_scratch {
     /* Of the open marks, the outermost at 1; epoch 0 at 0 says that there is none. Two arrays: as pairs they would be
      * stored and read back in different widths. */
     uint64_t mark_epoch[IMPMEM_SCRATCH_MAX_DEPTH + 1];
-    uint64_t mark_top[IMPMEM_SCRATCH_MAX_DEPTH + 1]; /* of the stack when the mark was pushed */
+    uint64_t top[IMPMEM_SCRATCH_MAX_DEPTH + 1]; /* those below `depth` are where their marks found the stack */
 };
 
 _Static_assert(sizeof(struct impmem_scratch) <= IMPMEM__SCRATCH_BYTES, "impmem_control_scratch_bytes counts this object");
@@ -68,7 +68,7 @@ impmem_status impmem_scratch_open(impmem_region *region, impmem_scratch **out, i
     impmem_scratch *scratch = memory;
     uint32_t id = impmem__ledger_pool_id(ledger);
     scratch->base = (uint64_t)(uintptr_t)impmem_region_base(region);
-    scratch->top = scratch->base;
+    scratch->top[0] = scratch->base;
     scratch->highest_top = scratch->base;
     scratch->end = scratch->base + capacity;
     scratch->region = region;
@@ -88,7 +88,7 @@ impmem_status impmem_scratch_close(impmem_scratch **handle, impmem_error *why)
     impmem_scratch *scratch = *handle;
     if (scratch->depth)
         return impmem__error_set(why, IMPMEM_ERR_LIVE_HOLDERS, SUBJECT, "%u marks are open over %llu bytes", scratch->depth,
-                                 (unsigned long long)(scratch->top - scratch->base));
+                                 (unsigned long long)(scratch->top[scratch->depth] - scratch->base));
     *handle = NULL;
     impmem__tier_give(scratch->region, scratch, scratch->object_bytes);
     return IMPMEM_OK;
@@ -100,43 +100,54 @@ impmem_scratch_mark impmem_scratch_push(impmem_scratch *scratch)
     uint32_t depth = ++scratch->depth;
     uint64_t epoch = ++scratch->newest_epoch;
     scratch->mark_epoch[depth] = epoch;
-    scratch->mark_top[depth] = scratch->top;
+    scratch->top[depth] = scratch->top[depth - 1];
     return (impmem_scratch_mark){epoch, depth, scratch->tag};
 }
 
 /* Counts a take that does not fit, and how much would have been in use with it. A sum that wraps is no size that anybody
  * can have: it counts as the largest number. */
-static impmem_status refuse(impmem_scratch *scratch, uint64_t pad, uint64_t bytes)
+static __attribute__((noinline)) impmem_status refuse(impmem_scratch *scratch, uint64_t pad, uint64_t bytes)
 {
     uint64_t wanted = 0;
-    if (impmem_add(&wanted, scratch->top - scratch->base, pad) || impmem_add(&wanted, wanted, bytes)) wanted = UINT64_MAX;
+    if (impmem_add(&wanted, scratch->top[scratch->depth] - scratch->base, pad) || impmem_add(&wanted, wanted, bytes))
+        wanted = UINT64_MAX;
     if (wanted > scratch->wanted) scratch->wanted = wanted;
     scratch->exhausted++;
     return IMPMEM_ERR_EXHAUSTED;
 }
 
-impmem_status impmem_scratch_take(impmem_scratch *scratch, uint64_t bytes, uint64_t alignment, impmem_scratch_span *out)
+/* The rare part of a take, kept out of the way of the usual one: the stack is higher than ever, or somebody watches. */
+static __attribute__((noinline)) impmem_status note_take(impmem_scratch *scratch, void *data, uint64_t bytes)
 {
-    if (!scratch || !out || !bytes || (alignment & (alignment - 1))) return IMPMEM_ERR_INVALID_ARGUMENT;
-    uint64_t epoch = scratch->mark_epoch[scratch->depth];
-    if (!epoch) return IMPMEM_ERR_STATE;
-    if (!alignment) alignment = USUAL_ALIGNMENT;
-
-    uint64_t at = (scratch->top + alignment - 1) & ~(alignment - 1);
-    uint64_t pad = at - scratch->top; /* right even where `at` wrapped: then it is more than there is room */
-    uint64_t room = scratch->end - scratch->top;
-    if (room < pad || room - pad < bytes) return refuse(scratch, pad, bytes);
-    uint64_t top = at + bytes;
-    scratch->top = top;
-    scratch->takes++;
-    atomic_store_explicit(&scratch->live->live, top - scratch->base, memory_order_relaxed);
+    uint64_t top = scratch->top[scratch->depth];
     if (top > scratch->highest_top) {
         scratch->highest_top = top;
         impmem__live_set(scratch->live, top - scratch->base);
     }
+    if (scratch->track) impmem__track_take(scratch->track, scratch->region, data, bytes);
+    return IMPMEM_OK;
+}
+
+impmem_status impmem_scratch_take(impmem_scratch *scratch, uint64_t bytes, uint64_t alignment, impmem_scratch_span *out)
+{
+    if (!scratch || !out || !bytes || (alignment & (alignment - 1))) return IMPMEM_ERR_INVALID_ARGUMENT;
+    uint32_t depth = scratch->depth;
+    uint64_t epoch = scratch->mark_epoch[depth];
+    if (!epoch) return IMPMEM_ERR_STATE;
+    if (!alignment) alignment = USUAL_ALIGNMENT;
+
+    uint64_t before = scratch->top[depth];
+    uint64_t at = (before + alignment - 1) & ~(alignment - 1);
+    uint64_t pad = at - before; /* right even where `at` wrapped: then it is more than there is room */
+    uint64_t room = scratch->end - before;
+    if (room < pad || room - pad < bytes) return refuse(scratch, pad, bytes);
+    uint64_t top = at + bytes;
+    scratch->top[depth] = top;
+    scratch->takes++;
+    atomic_store_explicit(&scratch->live->live, top - scratch->base, memory_order_relaxed);
     void *data = (void *)(uintptr_t)at;
     out->span_ = (impmem_stable_span){data, bytes, scratch->region_id, impmem__seal(scratch->key, epoch, data, bytes)};
-    if (__builtin_expect(scratch->track != NULL, 0)) impmem__track_take(scratch->track, scratch->region, data, bytes);
+    if (__builtin_expect(top > scratch->highest_top || scratch->track, 0)) return note_take(scratch, data, bytes);
     return IMPMEM_OK;
 }
 
@@ -148,10 +159,9 @@ impmem_status impmem_scratch_pop(impmem_scratch *scratch, impmem_scratch_mark ma
     /* From here on the mark's own depth is used: what the caller holds in a register need not wait for a store to come
      * back. */
     if (mark.depth_ != scratch->depth || scratch->mark_epoch[mark.depth_] != mark.epoch_) return IMPMEM_ERR_ORDER;
-    uint64_t top = scratch->mark_top[mark.depth_];
+    uint64_t top = scratch->top[mark.depth_ - 1];
     if (__builtin_expect(scratch->track != NULL, 0))
-        impmem__track_rewind(scratch->track, scratch->region, (void *)(uintptr_t)top, scratch->top - top);
-    scratch->top = top;
+        impmem__track_rewind(scratch->track, scratch->region, (void *)(uintptr_t)top, scratch->top[mark.depth_] - top);
     scratch->depth = mark.depth_ - 1;
     atomic_store_explicit(&scratch->live->live, top - scratch->base, memory_order_relaxed);
     return IMPMEM_OK;
@@ -163,7 +173,7 @@ void impmem_scratch_query(const impmem_scratch *scratch, impmem_scratch_stats *o
     memset(out, 0, sizeof *out);
     if (!scratch) return;
     out->capacity_bytes = scratch->end - scratch->base;
-    out->used_bytes = scratch->top - scratch->base;
+    out->used_bytes = scratch->top[scratch->depth] - scratch->base;
     out->high_water_bytes = scratch->highest_top - scratch->base;
     out->wanted_bytes = scratch->wanted > out->high_water_bytes ? scratch->wanted : out->high_water_bytes;
     out->takes = scratch->takes;

@@ -83,14 +83,14 @@ static void append_tokens(void *context, uint64_t n)
 {
     kv_bench *b = context;
     for (uint64_t i = 0; i < n; i++) {
-        impmem_status st = IMPMEM_OK;
         if (b->at == b->length) {
-            st = impmem_kv_truncate(b->kv, b->seq, 1);
+            impmem_status cut = impmem_kv_truncate(b->kv, b->seq, 1);
+            if (cut) b->failed = cut;
             b->at = 1;
         }
-        st = impmem_first_error(st, impmem_kv_append(b->kv, b->seq, 1));
-        b->at++;
+        impmem_status st = impmem_kv_append(b->kv, b->seq, 1);
         if (st) b->failed = st;
+        b->at++;
     }
 }
 

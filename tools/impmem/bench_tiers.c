@@ -63,8 +63,8 @@ static void scratch_rounds(void *context, uint64_t n)
         impmem_scratch_mark mark = impmem_scratch_push(b->scratch);
         impmem_status st = impmem_scratch_take(b->scratch, 4096, 256, &span);
         bench_keep(&span);
-        st = impmem_first_error(st, impmem_scratch_pop(b->scratch, mark));
-        if (st) b->failed = st;
+        impmem_status popped = impmem_scratch_pop(b->scratch, mark);
+        if (st || popped) b->failed = st ? st : popped;
     }
 }
 
