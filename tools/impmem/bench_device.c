@@ -475,8 +475,8 @@ static void bench_steps(device_bench *b)
     static double quiet[TURNS * STEPS], busy[TURNS * STEPS];
     /* In turns, so that what else the machine does falls on both. */
     for (int turn = 0; turn < TURNS; turn++) {
-        time_steps(b, false, quiet + turn * (size_t)STEPS);
-        time_steps(b, true, busy + turn * (size_t)STEPS);
+        time_steps(b, false, quiet + (size_t)turn * STEPS);
+        time_steps(b, true, busy + (size_t)turn * STEPS);
     }
     qsort(quiet, TURNS * STEPS, sizeof quiet[0], ascending);
     qsort(busy, TURNS * STEPS, sizeof busy[0], ascending);
