@@ -10,7 +10,7 @@
 
 /* Blocks between computing a hash and reading its bucket, and between that and reading the entry: long enough for a line to
  * come from memory while the blocks in between are hashed. */
-#define AHEAD ((uint64_t)4)
+#define AHEAD ((uint64_t)8)
 #define RING (4 * AHEAD)
 
 /* The hash of a chain that goes on with one more block. The strength is in the block's digest; the mix only makes it depend on

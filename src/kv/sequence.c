@@ -71,17 +71,20 @@ static void finish_step(impmem_kv *kv, impmem__kv_sequence *s, uint32_t group, u
     g->promised = g->promised - left_before + impmem__kv_left(s->promise[group], held);
 }
 
-static impmem_status extend(impmem_kv *kv, impmem__kv_sequence *s, uint64_t tokens)
+/* Beyond the blocks that are there. Out of line, so that the append of a token that needs none stays short. */
+static __attribute__((noinline)) impmem_status extend(impmem_kv *kv, impmem__kv_sequence *s, uint64_t tokens)
 {
-    step plan[IMPMEM_KV_MAX_GROUPS] = {{0, 0}};
+    step plan[IMPMEM_KV_MAX_GROUPS];
+    const uint32_t n_groups = kv->n_groups;
     if (tokens > kv->max_seq_tokens) return IMPMEM_ERR_CAPACITY;
-    uint32_t new_blocks = impmem__kv_blocks_of(kv, tokens) - s->blocks;
-    for (uint32_t g = 0; g < kv->n_groups; g++) {
+    uint32_t new_blocks = 1;
+    if (tokens - s->room > kv->block_tokens) new_blocks = impmem__kv_blocks_of(kv, tokens) - s->blocks;
+    for (uint32_t g = 0; g < n_groups; g++) {
         plan[g] = plan_step(kv, s, g, new_blocks);
         impmem_status st = ensure_step(kv, s, g, new_blocks, plan[g]);
         if (st) return st;
     }
-    for (uint32_t g = 0; g < kv->n_groups; g++) {
+    for (uint32_t g = 0; g < n_groups; g++) {
         impmem_status st = take_step(kv, s, g, new_blocks, plan[g]);
         if (!st) continue;
         while (g-- > 0) {
@@ -90,7 +93,7 @@ static impmem_status extend(impmem_kv *kv, impmem__kv_sequence *s, uint64_t toke
         }
         return st;
     }
-    for (uint32_t g = 0; g < kv->n_groups; g++) finish_step(kv, s, g, new_blocks, plan[g]);
+    for (uint32_t g = 0; g < n_groups; g++) finish_step(kv, s, g, new_blocks, plan[g]);
     s->blocks += new_blocks;
     uint64_t room = (uint64_t)s->blocks * kv->block_tokens;
     s->room = room < kv->max_seq_tokens ? (uint32_t)room : kv->max_seq_tokens;
