@@ -32,6 +32,7 @@ typedef struct simulate_world {
     uint64_t scratch_bytes; /* of the plan's scratch lines, without rounding */
     /* After loading, before the first request: what the pools and the journal must come back to. */
     uint64_t base_live_blocks[IMPMEM_PLAN_MAX_KV_GROUPS];
+    uint64_t base_live_slots[IMPMEM_PLAN_MAX_STATE_POOLS];
 } simulate_world;
 
 /* Loads: opens the engine, takes every line of the arenas whole, begins to serve. NULL, or the step that failed, with `why`

@@ -56,6 +56,9 @@ void simulate_walk(const simulate_world *world, simulate_result *result)
     for (uint32_t g = 0; g < world->plan->n_kv_groups; g++)
         if (impmem_block_pool_check(impmem_engine_kv_pool(world->engine, g), &why))
             simulate_fail(result, SIMULATE_CHECK_POOL_TABLES, "pool %" PRIu32 ": %s", g, why.message);
+    for (uint32_t i = 0; i < world->plan->n_state_pools; i++)
+        if (impmem_block_pool_check(impmem_engine_state_pool(world->engine, i), &why))
+            simulate_fail(result, SIMULATE_CHECK_POOL_TABLES, "pool of state %" PRIu32 ": %s", i, why.message);
 }
 
 /* The pool's own counts by holder against what the KV manager says of group 0; the other groups are not cached. */
@@ -80,6 +83,22 @@ static void judge_blocks(const simulate_world *world, simulate_result *result)
             simulate_fail(result, SIMULATE_CHECK_BASELINE,
                           "pool %" PRIu32 ": %" PRIu64 " blocks live outside the cache, %" PRIu64 " after loading", g,
                           uncached, world->base_live_blocks[g]);
+    }
+}
+
+static void judge_states(const simulate_world *world, simulate_result *result)
+{
+    for (uint32_t i = 0; i < world->plan->n_state_pools; i++) {
+        impmem_block_pool_stats pool;
+        impmem_block_pool_query(impmem_engine_state_pool(world->engine, i), &pool);
+        if (pool.free_blocks + pool.live_blocks != pool.total_blocks)
+            simulate_fail(result, SIMULATE_CHECK_CONSERVATION,
+                          "pool of state %" PRIu32 ": %" PRIu64 " free + %" PRIu64 " live, %" PRIu64 " in all", i,
+                          pool.free_blocks, pool.live_blocks, pool.total_blocks);
+        if (pool.live_blocks != world->base_live_slots[i])
+            simulate_fail(result, SIMULATE_CHECK_BASELINE,
+                          "pool of state %" PRIu32 ": %" PRIu64 " slots live, %" PRIu64 " after loading", i,
+                          pool.live_blocks, world->base_live_slots[i]);
     }
 }
 
@@ -130,6 +149,7 @@ void simulate_judge(const simulate_world *world, simulate_result *result)
     impmem_kv_query(world->kv, &result->kv);
     result->no_reuse = impmem_kv_reuse_unsupported(world->kv);
     judge_blocks(world, result);
+    judge_states(world, result);
     judge_lines(world, result);
     judge_journal(world, result);
     simulate_walk(world, result);

@@ -71,6 +71,11 @@ const char *simulate_world_open(const impmem_plan *plan, simulate_world *out, im
         impmem_block_pool_query(impmem_engine_kv_pool(out->engine, g), &pool);
         out->base_live_blocks[g] = pool.live_blocks;
     }
+    for (uint32_t i = 0; i < plan->n_state_pools; i++) {
+        impmem_block_pool_stats pool;
+        impmem_block_pool_query(impmem_engine_state_pool(out->engine, i), &pool);
+        out->base_live_slots[i] = pool.live_blocks;
+    }
     return NULL;
 }
 

@@ -34,6 +34,8 @@
 
 enum { CONTEXT_TOKENS = 4096, BATCH = 4 };
 
+static bool hybrid; /* the first layer of the planned model is recurrent */
+
 /* The budget is the smallest that holds one whole sequence, and `spare_bytes`. Layers from `window_from` on see a window only. */
 static impmem_plan make_plan(uint32_t window_from, uint64_t spare_bytes)
 {
@@ -51,6 +53,12 @@ static impmem_plan make_plan(uint32_t window_from, uint64_t spare_bytes)
         shape.layer[i].kind = IMPMEM_LAYER_WINDOW;
         shape.layer[i].window_tokens = 512;
     }
+    if (hybrid)
+        shape.layer[0] = (impmem_layer_shape){.kind = IMPMEM_LAYER_NO_ATTENTION,
+                                              .recurrent = IMPMEM_RECURRENT_MAMBA,
+                                              .conv_kernel = 4,
+                                              .conv_channels = 100,
+                                              .state_elements = 1600};
     static impmem_demand demand[4];
     memset(demand, 0, sizeof demand);
     static const impmem_tier tier[4] = {IMPMEM_TIER_ENGINE, IMPMEM_TIER_SCRATCH, IMPMEM_TIER_PINNED, IMPMEM_TIER_STAGING};
@@ -140,6 +148,25 @@ static void a_healthy_hour_passes_every_check(void **state)
     assert_true(h.result.kv.hit_tokens > 0);
     assert_int_equal(h.result.prefill_tokens + h.result.kv.hit_tokens, h.result.prompt_tokens);
     assert_null(h.result.no_reuse);
+}
+
+static void a_hybrid_model_is_served_with_a_slot_a_sequence_and_no_hit(void **state)
+{
+    (void)state;
+    hybrid = true;
+    begin_hour(4, 64 * IMPMEM_MIB, 200);
+    hybrid = false;
+    assert_int_equal(h.plan.n_state_pools, 1);
+    simulate_run(&h.world, &h.settings, &h.result);
+    impmem_block_pool_stats slots;
+    impmem_block_pool_query(impmem_engine_state_pool(h.world.engine, 0), &slots);
+    end_hour();
+    assert_failed(0);
+    assert_int_equal(h.result.kv.hit_tokens, 0);
+    assert_non_null(strstr(h.result.no_reuse, "recurrent"));
+    assert_int_equal(h.result.prefill_tokens, h.result.prompt_tokens);
+    assert_int_equal(slots.takes, h.result.served);
+    assert_int_equal(slots.live_peak_blocks, h.result.peak_running);
 }
 
 static void every_line_is_lived_in_up_to_its_plan(void **state)
@@ -261,6 +288,25 @@ static void a_leaked_sequence_is_found(void **state)
 }
 
 static impmem_block_ref pin;
+
+static void keep_a_slot(void *context, simulate_world *world)
+{
+    (void)context;
+    assert_int_equal(impmem_block_take(impmem_engine_state_pool(world->engine, 0), IMPMEM_HOLDER_SEQUENCE, 7, &pin),
+                     IMPMEM_OK);
+}
+
+static void a_slot_of_state_that_nobody_gave_back_is_found(void **state)
+{
+    (void)state;
+    hybrid = true;
+    run_planted(keep_a_slot, NULL);
+    hybrid = false;
+    assert_failed(BIT(ANSWERED) | BIT(BASELINE) | BIT(CLOSED));
+    assert_non_null(strstr(h.result.verdict[SIMULATE_CHECK_BASELINE].detail, "1 slots live, 0 after loading"));
+    assert_int_equal(impmem_block_drop(impmem_engine_state_pool(h.world.engine, 0), &pin), IMPMEM_OK);
+    assert_closes();
+}
 
 static void pin_a_block(void *context, simulate_world *world)
 {
@@ -595,11 +641,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_healthy_hour_passes_every_check),
+        cmocka_unit_test(a_hybrid_model_is_served_with_a_slot_a_sequence_and_no_hit),
         cmocka_unit_test(every_line_is_lived_in_up_to_its_plan),
         cmocka_unit_test(windows_are_served_and_never_hit),
         cmocka_unit_test(a_request_that_does_not_fit_now_waits_first_in_the_queue),
         cmocka_unit_test(what_can_never_be_served_is_told_when_it_comes),
         cmocka_unit_test(a_leaked_sequence_is_found),
+        cmocka_unit_test(a_slot_of_state_that_nobody_gave_back_is_found),
         cmocka_unit_test(a_block_that_somebody_still_pins_is_found),
         cmocka_unit_test(a_cache_that_miscounts_its_blocks_is_found),
         cmocka_unit_test(a_block_that_is_neither_free_nor_held_is_found),
