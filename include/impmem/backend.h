@@ -100,7 +100,7 @@ IMPMEM_NODISCARD impmem_status impmem_backend_reserve(impmem_backend *backend, c
                                                       impmem_region **out, impmem_error *why);
 
 /* Gives everything back and zeroes *region; *region NULL is fine. CAPTURING leaves the region alone; BUSY while a tier
- * allocator is open over it. When the backend itself fails, its status: the region stays as it was, to be tried again. */
+ * allocator or a grower is open over it. When the backend itself fails, its status: the region stays as it was, to be tried again. */
 IMPMEM_NODISCARD impmem_status impmem_backend_release(impmem_region **region, impmem_error *why);
 
 /* Make [0, target) the committed part: commits or decommits; target is rounded up to the granule and may not exceed the

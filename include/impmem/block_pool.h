@@ -144,7 +144,8 @@ IMPMEM_NODISCARD impmem_status impmem_block_holders(const impmem_block_pool *poo
                                                     uint32_t capacity, uint32_t *out_n);
 
 /* Makes `blocks` usable, at most max_blocks (INVALID_ARGUMENT above; fewer than now is INVALID_ARGUMENT too). Over a
- * growable region commits what is not committed yet: nothing, and no driver call, when somebody committed ahead. On
+ * growable region commits what is not committed yet: nothing, and no driver call, when somebody committed ahead. Under a
+ * grower it never commits: what that has not published is CAPACITY, and the grower is told how much was wanted. On
  * partial failure the blocks that are wholly backed are added and the cause is returned. */
 IMPMEM_NODISCARD impmem_status impmem_block_pool_grow(impmem_block_pool *pool, uint32_t blocks, impmem_error *why);
 

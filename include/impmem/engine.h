@@ -50,8 +50,8 @@ IMPMEM_NODISCARD impmem_status impmem_engine_open(impmem_ledger *ledger, const i
 IMPMEM_NODISCARD impmem_status impmem_engine_end_loading(impmem_engine *engine, impmem_error *why);
 /* -> Serving; ends loading first when still Loading. */
 IMPMEM_NODISCARD impmem_status impmem_engine_begin_serving(impmem_engine *engine, impmem_error *why);
-/* NULL is fine. LIVE_HOLDERS while sequences live, scratch marks are open or slots of state are held or promised, CAPTURING:
- * nothing is closed. Cached blocks are dropped. When a backend can't give something back, its status, and STALE once for a
+/* NULL is fine. LIVE_HOLDERS while sequences live, scratch marks are open or slots of state are held or promised, BUSY while
+ * a grower is open over a KV region, CAPTURING: nothing is closed. Cached blocks are dropped. When a backend can't give something back, its status, and STALE once for a
  * pinned line that somebody else closed: call again, what is left is closed then. */
 IMPMEM_NODISCARD impmem_status impmem_engine_close(impmem_engine **engine, impmem_error *why);
 
@@ -95,6 +95,8 @@ const impmem_plan *impmem_engine_plan(const impmem_engine *engine);
 impmem_scratch *impmem_engine_scratch(impmem_engine *engine); /* NULL: the plan has none */
 /* To look at: the KV manager owns what is in it. NULL: no such group, or not open yet. */
 const impmem_block_pool *impmem_engine_kv_pool(const impmem_engine *engine, uint32_t group);
+/* The memory under that pool, for a grower (impmem/grower.h) to commit ahead. NULL when it does not grow, too. */
+impmem_region *impmem_engine_kv_region(const impmem_engine *engine, uint32_t group);
 /* Slots of state by the plan's state_pool index, for their owner to take and drop; the memory beside KV blocks by kv_side index,
  * addressed by the blocks' ids. NULL: no such pool, or not open yet. */
 impmem_block_pool *impmem_engine_state_pool(const impmem_engine *engine, uint32_t index);

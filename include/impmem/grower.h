@@ -15,6 +15,15 @@
  * The grower keeps [0, used + ahead) committed. New memory is published when it is committed and, with `zero`, when its
  * zeroing has run on the queue. The owner never waits for the driver: it makes no driver call and takes no lock that is
  * held across one. It works on any growable backend, so that the same thread is tested without a device.
+ *
+ * While it is open, an allocator over the region uses what is published and no more: growing beyond is CAPACITY, without a
+ * commit, and the grower goes for what was asked, so that the same request succeeds a little later. For an engine's KV:
+ *
+ *   o.region = impmem_engine_kv_region(engine, group);   after the engine opened its pools; NULL when they do not grow
+ *   impmem_block_pool_query(impmem_engine_kv_pool(engine, group), &s);                  once a step
+ *   impmem_grower_use(grower, (s.total_blocks - s.free_blocks) * stride);
+ *   ... impmem_engine_admit adopts what is ready ...
+ *   impmem_grower_close(&grower);                         before impmem_engine_close
  */
 #ifndef IMPMEM_GROWER_H
 #define IMPMEM_GROWER_H
@@ -45,8 +54,9 @@ typedef struct impmem_grower_options {
         sizeof(impmem_grower_options), 1, NULL, NULL, 0, 0, 0, 0, 0, false                                                 \
     }
 
-/* What is committed already counts as ready. INVALID_ARGUMENT, VERSION, NOT_GROWABLE, OUT_OF_HOST_MEMORY (object or
- * thread), BUDGET_EXCEEDED. */
+/* What is committed already counts as ready. INVALID_ARGUMENT, VERSION, NOT_GROWABLE, BUSY (the region has a grower),
+ * OUT_OF_HOST_MEMORY (object or thread), BUDGET_EXCEEDED. Opened and closed by the thread that owns the allocator over the
+ * region; until it is closed, releasing the region is BUSY. */
 IMPMEM_NODISCARD impmem_status impmem_grower_open(impmem_ledger *ledger, const impmem_grower_options *options,
                                                   impmem_grower **out, impmem_error *why);
 /* Ends the thread; at most one commit and its zeroing are waited for. What is committed stays. NULL is fine. */

@@ -84,7 +84,7 @@ static impmem_status back(impmem_block_pool *pool, uint32_t blocks, uint32_t *ba
     uint64_t need = blocks * pool->stride;
     impmem_status st = impmem__region_back(pool->region, need, why);
     if (st) {
-        uint64_t whole = impmem_region_committed_prefix(pool->region) / pool->stride;
+        uint64_t whole = impmem__region_ready_bytes(pool->region) / pool->stride;
         if (whole < blocks) *backed = (uint32_t)whole;
     }
     return st;

@@ -56,9 +56,16 @@ void impmem__tier_give(impmem_region *region, void *object, uint64_t bytes)
 impmem_status impmem__region_back(impmem_region *region, uint64_t bytes, impmem_error *why)
 {
     if (!impmem_region_growable(region)) return IMPMEM_OK;
-    uint64_t prefix = impmem_region_committed_prefix(region);
-    if (bytes <= prefix) return IMPMEM_OK;
-    return impmem_region_commit_range(region, prefix, bytes - prefix, NULL, why);
+    uint64_t ready = impmem__region_ready_bytes(region);
+    if (bytes <= ready) return IMPMEM_OK;
+    if (impmem__region_ask_grower(region, bytes)) {
+        impmem_status st = impmem__error_set(why, IMPMEM_ERR_CAPACITY, impmem_tag_name(impmem_region_tag(region)),
+                                             "%llu bytes asked, the grower has made %llu ready so far",
+                                             (unsigned long long)bytes, (unsigned long long)ready);
+        impmem__error_bytes(why, bytes, ready);
+        return st;
+    }
+    return impmem_region_commit_range(region, ready, bytes - ready, NULL, why);
 }
 
 impmem_status impmem__region_back_all(impmem_region *region, uint64_t bytes, impmem_error *why)
@@ -66,7 +73,7 @@ impmem_status impmem__region_back_all(impmem_region *region, uint64_t bytes, imp
     uint64_t prefix = impmem_region_committed_prefix(region);
     bool islands = impmem_region_committed_bytes(region) != prefix;
     impmem_status st = impmem__region_back(region, bytes, why);
-    if (!st || islands) return st;
+    if (!st || islands || impmem__region_has_grower(region)) return st;
     uint64_t rest = impmem_region_reserved_bytes(region) - prefix;
     impmem_status ignored = impmem_region_decommit_range(region, prefix, rest, NULL, NULL);
     (void)ignored;

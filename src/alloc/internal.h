@@ -39,7 +39,8 @@ void impmem__tier_give(impmem_region *region, void *object, uint64_t bytes);
 
 /* ---- commitment -------------------------------------------------------------------------------------------------- */
 
-/* Makes the first `bytes` of a region committed; what is committed above them stays. Nothing to do for a fixed region. */
+/* Makes the first `bytes` of a region committed; what is committed above them stays. Nothing to do for a fixed region. Under
+ * a grower nothing is committed from here: what it has not published yet is CAPACITY, and it is told how much was wanted. */
 impmem_status impmem__region_back(impmem_region *region, uint64_t bytes, impmem_error *why);
 
 /* The same, all or nothing as far as that can be done: with islands above the prefix nothing is given back after a failure,

@@ -425,6 +425,9 @@ static impmem_status begin_release(impmem_region *region, impmem_error *why)
     if (region->open || region->releasing)
         st = impmem__error_set(why, IMPMEM_ERR_BUSY, impmem_tag_name(region->tag),
                                "a tier allocator is open over this %s region", impmem_tag_name(region->tag));
+    else if (impmem__region_has_grower(region))
+        st = impmem__error_set(why, IMPMEM_ERR_BUSY, impmem_tag_name(region->tag), "a grower is open over this %s region",
+                               impmem_tag_name(region->tag));
     else region->releasing = true;
     impmem__unlock(ledger);
     return st;

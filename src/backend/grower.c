@@ -34,6 +34,7 @@ struct impmem_grower {
     _Atomic bool ending;
     _Atomic bool asked; /* a wake-up is under way: the owner posts one per lull, not one per step */
     _Alignas(64) _Atomic uint64_t used;
+    _Atomic uint64_t missed; /* the most that an allocator asked for before it was ready */
     _Alignas(64) _Atomic uint64_t ready;
     _Atomic uint64_t commits;
     _Atomic uint64_t refused;
@@ -64,9 +65,10 @@ static void rest(impmem_grower *g, uint64_t ns)
 static uint64_t wanted(const impmem_grower *g)
 {
     uint64_t want = 0;
-    if (impmem_add(&want, atomic_load_explicit(&g->used, memory_order_seq_cst), g->ahead) || want > g->limit)
-        want = g->limit;
-    return want;
+    uint64_t missed = atomic_load_explicit(&g->missed, memory_order_seq_cst);
+    if (impmem_add(&want, atomic_load_explicit(&g->used, memory_order_seq_cst), g->ahead)) return g->limit;
+    if (want < missed) want = missed;
+    return want < g->limit ? want : g->limit;
 }
 
 /* New memory is zeroed before anybody may see it: the fill and its end are waited for here, on this thread. */
@@ -129,6 +131,8 @@ static void destroy(impmem_grower *g)
         (void)sem_post(&g->wake);
         (void)pthread_join(g->thread, NULL);
     }
+    if (atomic_load_explicit(&g->region->grower, memory_order_relaxed) == g)
+        atomic_store_explicit(&g->region->grower, NULL, memory_order_release);
     if (g->has_wake) (void)sem_destroy(&g->wake);
     impmem_ledger_host_free(g->ledger, g->control_line, IMPMEM_TAG_HOST_CONTROL, g, sizeof *g);
 }
@@ -178,7 +182,14 @@ impmem_status impmem_grower_open(impmem_ledger *ledger, const impmem_grower_opti
     uint64_t prefix = impmem_region_committed_prefix(g->region);
     atomic_store_explicit(&g->ready, prefix < g->limit ? prefix : g->limit, memory_order_relaxed);
     g->has_wake = sem_init(&g->wake, 0, 0) == 0;
-    g->has_thread = g->has_wake && pthread_create(&g->thread, NULL, keep_ahead, g) == 0;
+    impmem_grower *none = NULL;
+    bool alone = atomic_compare_exchange_strong_explicit(&g->region->grower, &none, g, memory_order_acq_rel,
+                                                         memory_order_relaxed);
+    g->has_thread = alone && g->has_wake && pthread_create(&g->thread, NULL, keep_ahead, g) == 0;
+    if (!alone) {
+        destroy(g);
+        return impmem__error_set(why, IMPMEM_ERR_BUSY, SUBJECT, "the region has a grower already");
+    }
     if (!g->has_thread) {
         destroy(g);
         return impmem__error_set(why, IMPMEM_ERR_OUT_OF_HOST_MEMORY, SUBJECT, "no thread for the grower");
@@ -196,12 +207,38 @@ void impmem_grower_close(impmem_grower **slot)
 
 /* ---- the owner's side ------------------------------------------------------------------------------------------------ */
 
+static void wake(impmem_grower *g)
+{
+    if (wanted(g) <= atomic_load_explicit(&g->ready, memory_order_acquire)) return;
+    if (!atomic_exchange_explicit(&g->asked, true, memory_order_seq_cst)) (void)sem_post(&g->wake);
+}
+
 void impmem_grower_use(impmem_grower *g, uint64_t used_bytes)
 {
     if (!g) return;
     atomic_store_explicit(&g->used, used_bytes, memory_order_seq_cst);
-    if (wanted(g) <= atomic_load_explicit(&g->ready, memory_order_acquire)) return;
-    if (!atomic_exchange_explicit(&g->asked, true, memory_order_seq_cst)) (void)sem_post(&g->wake);
+    wake(g);
+}
+
+uint64_t impmem__region_ready_bytes(const impmem_region *region)
+{
+    const impmem_grower *g = atomic_load_explicit(&region->grower, memory_order_acquire);
+    return g ? impmem_grower_ready_bytes(g) : impmem_region_committed_prefix(region);
+}
+
+bool impmem__region_has_grower(const impmem_region *region)
+{
+    return atomic_load_explicit(&region->grower, memory_order_acquire) != NULL;
+}
+
+bool impmem__region_ask_grower(impmem_region *region, uint64_t bytes)
+{
+    impmem_grower *g = atomic_load_explicit(&region->grower, memory_order_acquire);
+    if (!g) return false;
+    if (bytes > atomic_load_explicit(&g->missed, memory_order_relaxed))
+        atomic_store_explicit(&g->missed, bytes, memory_order_seq_cst);
+    wake(g);
+    return true;
 }
 
 uint64_t impmem_grower_ready_bytes(const impmem_grower *g)

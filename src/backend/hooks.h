@@ -55,6 +55,13 @@ static inline void impmem__line_counter_sub_owned(impmem__line_counter *counter,
  * share's line, the region's tag and its backend's account. Written by the region's owner thread only. */
 impmem__line_counter *impmem__region_counter(impmem_region *region, uint32_t share);
 
+/* How much of a region its allocator may use, from the start on: what is committed or, while a grower is open over it, what
+ * that has published. Committed memory above may still be waiting to be zeroed. */
+uint64_t impmem__region_ready_bytes(const impmem_region *region);
+bool impmem__region_has_grower(const impmem_region *region);
+/* Tells the grower that `bytes` were wanted; a store, sometimes a wake-up. False: there is none, commit yourself. */
+bool impmem__region_ask_grower(impmem_region *region, uint64_t bytes);
+
 /* The line's counter that lies in no region, for whoever holds memory outside one. For an id that the plan doesn't have:
  * the one of unplanned device bytes tagged OTHER. Lives as long as the ledger; never NULL. Shared: not with the _owned
  * functions. */

@@ -138,7 +138,8 @@ struct impmem_region {
     void *tier_self;
     impmem_region *next;
     impmem_region *previous;
-    pthread_mutex_t grow; /* one commit or decommit at a time */
+    pthread_mutex_t grow;                   /* one commit or decommit at a time */
+    _Atomic(struct impmem_grower *) grower; /* open over it; NULL: none */
 };
 _Static_assert(sizeof(struct impmem_region) <= IMPMEM__REGION_HEADER_BYTES, "the planner counts this many bytes a region");
 _Static_assert(sizeof(impmem_line_share) + sizeof(impmem__line_counter) == IMPMEM__REGION_SHARE_BYTES,

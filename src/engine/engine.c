@@ -233,10 +233,22 @@ bool impmem_engine_is_idle(const impmem_engine *engine)
     return engine && !check_idle(engine, NULL);
 }
 
+static impmem_status check_no_grower(const impmem_engine *engine, impmem_error *why)
+{
+    for (uint32_t g = 0; g < engine->plan.n_kv_groups; g++) {
+        const impmem_region *region = impmem_engine_kv_region(engine, g);
+        if (region && impmem__region_has_grower(region))
+            return impmem__error_set(why, IMPMEM_ERR_BUSY, "engine", "a grower is open over KV group %u: close that first",
+                                     g);
+    }
+    return IMPMEM_OK;
+}
+
 impmem_status impmem_engine_close(impmem_engine **engine, impmem_error *why)
 {
     if (!engine || !*engine) return IMPMEM_OK;
     impmem_status st = check_idle(*engine, why);
+    if (!st) st = check_no_grower(*engine, why);
     if (!st) st = check_not_capturing(*engine, why);
     if (!st) st = close_parts(*engine, why);
     if (!st) *engine = NULL;
@@ -284,6 +296,13 @@ impmem_scratch *impmem_engine_scratch(impmem_engine *engine)
 const impmem_block_pool *impmem_engine_kv_pool(const impmem_engine *engine, uint32_t group)
 {
     return engine && group < engine->plan.n_kv_groups ? engine->pool[group] : NULL;
+}
+
+impmem_region *impmem_engine_kv_region(const impmem_engine *engine, uint32_t group)
+{
+    if (!impmem_engine_kv_pool(engine, group)) return NULL;
+    impmem_region *region = engine->region[engine->plan.kv_group[group].region];
+    return impmem_region_growable(region) ? region : NULL;
 }
 
 impmem_block_pool *impmem_engine_state_pool(const impmem_engine *engine, uint32_t index)

@@ -94,6 +94,7 @@ static void it_keeps_the_mark_ahead_of_use(void **state)
     open_world(&w, UINT64_MAX, 0);
     impmem_grower_options o = options_of(&w, 4 * GRANULE);
     assert_int_equal(impmem_grower_open(w.ledger, &o, &w.grower, NULL), IMPMEM_OK);
+    assert_int_equal(impmem_backend_release(&w.region, NULL), IMPMEM_ERR_BUSY); /* it would commit in what is gone */
     assert_true(reaches(&w, 4 * GRANULE));
     for (uint64_t used = 1; used <= 100; used++) {
         impmem_grower_use(w.grower, used * GRANULE);
@@ -186,6 +187,56 @@ static void a_pool_adopts_what_is_ready_without_a_commit_of_its_own(void **state
     assert_true(impmem_ledger_serving_commits(w.ledger) > 0);
     impmem_grower_close(&w.grower);
     assert_int_equal(impmem_block_drop_many(pool, ref, 64, NULL), IMPMEM_OK);
+    assert_int_equal(impmem_block_pool_close(&pool, NULL), IMPMEM_OK);
+    close_world(&w);
+}
+
+/* Memory that is committed and not yet zeroed must not be handed out: the zeroing would run over what is written there. */
+static void a_pool_that_outruns_it_is_told_to_wait_and_commits_nothing(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, UINT64_MAX, 2000000);
+    impmem_block_pool *pool = NULL;
+    impmem_block_pool_options po = IMPMEM_BLOCK_POOL_OPTIONS_INIT;
+    po.region = w.region;
+    po.stride_bytes = GRANULE;
+    po.blocks = 1;
+    po.max_blocks = 1024;
+    assert_int_equal(impmem_block_pool_open(w.ledger, &po, &pool, NULL), IMPMEM_OK);
+    impmem_grower_options o = options_of(&w, 4 * GRANULE);
+    o.zero = true;
+    o.queue = w.queue;
+    assert_int_equal(impmem_grower_open(w.ledger, &o, &w.grower, NULL), IMPMEM_OK);
+    impmem_grower *second = NULL;
+    assert_int_equal(impmem_grower_open(w.ledger, &o, &second, NULL), IMPMEM_ERR_BUSY);
+    assert_null(second);
+    impmem_block_ref ref[200];
+    uint32_t taken = 0, waits = 0;
+    for (uint32_t want = 20; want <= 200; want += 20) {
+        impmem_error why = IMPMEM_ERROR_INIT;
+        impmem_status st;
+        while ((st = impmem_block_pool_grow(pool, want, &why)) == IMPMEM_ERR_CAPACITY) {
+            assert_int_equal(why.asked_bytes, want * GRANULE);
+            waits++;
+            rest();
+        }
+        assert_int_equal(st, IMPMEM_OK);
+        for (; taken < want; taken++) {
+            impmem_block_span span;
+            assert_int_equal(impmem_block_take(pool, IMPMEM_HOLDER_SEQUENCE, taken, &ref[taken]), IMPMEM_OK);
+            assert_int_equal(impmem_block_address(pool, ref[taken], &span), IMPMEM_OK);
+            memset(impmem_stable_data(impmem_stable(span)), 0x77, GRANULE);
+        }
+    }
+    assert_true(waits > 0);
+    impmem_grower_close(&w.grower);
+    impmem_queue_destroy(w.queue);
+    w.queue = NULL;
+    const unsigned char *base = impmem_region_base(w.region);
+    for (size_t i = 0; i < (size_t)200 * GRANULE; i++) assert_int_equal(base[i], 0x77);
+    assert_int_equal(impmem_block_pool_grow(pool, 300, NULL), IMPMEM_OK); /* the pool's own again */
+    assert_int_equal(impmem_block_drop_many(pool, ref, 200, NULL), IMPMEM_OK);
     assert_int_equal(impmem_block_pool_close(&pool, NULL), IMPMEM_OK);
     close_world(&w);
 }
@@ -332,6 +383,7 @@ int main(void)
         cmocka_unit_test(a_step_bounds_each_commit_and_the_limit_all_of_them),
         cmocka_unit_test(published_memory_is_zero),
         cmocka_unit_test(a_pool_adopts_what_is_ready_without_a_commit_of_its_own),
+        cmocka_unit_test(a_pool_that_outruns_it_is_told_to_wait_and_commits_nothing),
         cmocka_unit_test(a_refusal_is_counted_and_tried_again),
         cmocka_unit_test(the_budget_stops_it_to_the_byte),
         cmocka_unit_test(while_a_graph_is_captured_growth_is_put_off),
