@@ -290,7 +290,8 @@ IMPMEM_NODISCARD impmem_status impmem_cuda_control_bytes(const impmem_cuda_contr
 
 /* Copies the first half of [base, base + bytes), at most 256 MiB, onto the second, again and again for about 0.1 s after a
  * warm-up, and does the same over `reference_bytes` of `reference` (NULL = no reference). The memory's content is lost: for
- * a pool that holds nothing yet. Any thread, not while capturing. INVALID_ARGUMENT, DRIVER. */
+ * a pool that holds nothing yet. The verdict is kept in the device's gauges, and spilled memory is told to the ledger's log:
+ * IMPMEM_OK all the same. Any thread, not while capturing. INVALID_ARGUMENT, DRIVER. */
 IMPMEM_NODISCARD impmem_status impmem_cuda_residency_probe(impmem_cuda_device *device, void *base, uint64_t bytes,
                                                            void *reference, uint64_t reference_bytes,
                                                            impmem_residency_reading *out, impmem_error *why);
@@ -306,6 +307,14 @@ IMPMEM_NODISCARD impmem_status impmem_cuda_track_nvtx(impmem_cuda_device *device
 
 /* ---- measuring what is not ours -------------------------------------------------------------------------------------- */
 
+/* What kind of thing a residual is. A cache takes what it finds: its size follows free memory, and charging it as a constant
+ * would be wrong. Another process that came or went meanwhile looks the same. */
+typedef enum impmem_cuda_residual_kind {
+    IMPMEM_CUDA_RESIDUAL_UNKNOWN = 0,  /* fewer than two readings, or free memory hardly moved */
+    IMPMEM_CUDA_RESIDUAL_CONSTANT = 1, /* charge it */
+    IMPMEM_CUDA_RESIDUAL_CACHE = 2     /* report it as an untracked cache */
+} impmem_cuda_residual_kind;
+
 typedef struct impmem_cuda_standing {
     uint64_t total_bytes;
     uint64_t free_bytes;
@@ -316,6 +325,7 @@ typedef struct impmem_cuda_standing {
     bool context_measured;     /* false: the context was there before, and its bytes are in neighbours_bytes */
     uint64_t library_bytes;    /* claimed during the last impmem_cuda_measure_end */
     int64_t residual_bytes;    /* used - own - context - neighbours - library: negative = counted twice */
+    impmem_cuda_residual_kind residual_kind; /* from this reading and those since the last impmem_cuda_measure_end */
 } impmem_cuda_standing;
 IMPMEM_NODISCARD impmem_status impmem_cuda_standing_read(impmem_cuda_device *device, impmem_cuda_standing *out,
                                                          impmem_error *why);
@@ -337,13 +347,26 @@ typedef struct impmem_cuda_self_check {
 } impmem_cuda_self_check;
 impmem_cuda_self_check impmem_cuda_check_charge(uint64_t assumed_bytes, uint64_t actual_bytes);
 
-/* What kind of thing a residual is, from readings at different amounts of free memory. Pure. A cache takes what it finds:
- * its size follows free memory, and charging it as a constant would be wrong. */
-typedef enum impmem_cuda_residual_kind {
-    IMPMEM_CUDA_RESIDUAL_UNKNOWN = 0,  /* fewer than two readings, or free memory hardly moved */
-    IMPMEM_CUDA_RESIDUAL_CONSTANT = 1, /* charge it */
-    IMPMEM_CUDA_RESIDUAL_CACHE = 2     /* report it as an untracked cache */
-} impmem_cuda_residual_kind;
+/* At boot, after the first forward pass: what libraries really took, against the plan's charge for them. That is all that is
+ * on the device beside our own, the context and the neighbours. Counted in the gauges, and told to the ledger's log when the
+ * two diverge: IMPMEM_OK all the same. What impmem_cuda_standing_read returns. */
+IMPMEM_NODISCARD impmem_status impmem_cuda_check_library(impmem_cuda_device *device, uint64_t assumed_bytes,
+                                                         impmem_cuda_self_check *out, impmem_error *why);
+
+/* For a metrics endpoint: what the checks of this device found. Any thread. */
+typedef struct impmem_cuda_gauges {
+    uint64_t checks;                    /* impmem_cuda_check_library, those that could read the device */
+    uint64_t divergences;               /* of them, that diverged */
+    impmem_cuda_self_check check;       /* the last */
+    uint64_t residency_probes;          /* impmem_cuda_residency_probe, those that could time */
+    uint64_t spills;                    /* of them, that found spilled memory */
+    impmem_residency_reading residency; /* the last */
+    impmem_cuda_residual_kind residual_kind;
+    int64_t residual_bytes; /* of the last impmem_cuda_standing_read; of an untracked cache when the kind says so */
+} impmem_cuda_gauges;
+void impmem_cuda_gauges_read(impmem_cuda_device *device, impmem_cuda_gauges *out);
+
+/* The kind of residual, from readings at different amounts of free memory. Pure. */
 typedef struct impmem_cuda_residual_reading {
     uint64_t free_bytes;
     int64_t residual_bytes;

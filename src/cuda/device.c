@@ -172,8 +172,11 @@ static impmem_status retain_context(impmem_cuda_device *device, impmem_error *wh
     code = impmem__ask(d, memory_info, &free_bytes, &total);
     if (code) impmem__swallow(device);
     impmem__leave_device(device);
-    uint64_t used = !code && free_bytes <= total ? total - free_bytes : 0;
-    device->context_measured = known && used >= before;
+    /* A reading that can't be true is refused when it is asked for; here it only measures nothing. */
+    bool sane = !code && total > 0 && free_bytes <= total &&
+                (!device->facts.total_bytes || total <= device->facts.total_bytes);
+    uint64_t used = sane ? total - free_bytes : 0;
+    device->context_measured = known && sane && used >= before;
     device->neighbours_bytes = device->context_measured ? before : used;
     device->context_bytes = device->context_measured ? used - before : 0;
     return IMPMEM_OK;

@@ -49,6 +49,9 @@ struct impmem_cuda_device {
     uint64_t measure_used;
     uint64_t measure_own;
     uint64_t library_bytes;
+    impmem_cuda_gauges gauges;
+    uint32_t n_extremes;
+    impmem_cuda_residual_reading extreme[4]; /* with the least and the most free, the lowest and the highest residual */
 };
 
 /* The device's context becomes current, and what was current comes back. Both are cheap; every operation stands between

@@ -23,6 +23,22 @@ static int64_t difference(uint64_t a, uint64_t b)
     return a >= b ? (int64_t)(a - b) : -(int64_t)(b - a);
 }
 
+/* With the lock held. Four readings tell as much as all of them: the rule looks at extremes only. */
+static impmem_cuda_residual_kind note_residual(impmem_cuda_device *device, const impmem_cuda_standing *s)
+{
+    const impmem_cuda_residual_reading now = {s->free_bytes, s->residual_bytes};
+    impmem_cuda_residual_reading *e = device->extreme;
+    bool first = device->n_extremes == 0;
+    if (first || now.free_bytes < e[0].free_bytes) e[0] = now;
+    if (first || now.free_bytes > e[1].free_bytes) e[1] = now;
+    if (first || now.residual_bytes < e[2].residual_bytes) e[2] = now;
+    if (first || now.residual_bytes > e[3].residual_bytes) e[3] = now;
+    device->n_extremes = 4;
+    device->gauges.residual_bytes = now.residual_bytes;
+    device->gauges.residual_kind = impmem_cuda_classify_residual(e, device->n_extremes);
+    return device->gauges.residual_kind;
+}
+
 impmem_status impmem_cuda_standing_read(impmem_cuda_device *device, impmem_cuda_standing *out, impmem_error *why)
 {
     if (!device || !out)
@@ -41,9 +57,10 @@ impmem_status impmem_cuda_standing_read(impmem_cuda_device *device, impmem_cuda_
     s.neighbours_bytes = device->neighbours_bytes;
     s.context_measured = device->context_measured;
     s.library_bytes = device->library_bytes;
-    (void)pthread_mutex_unlock(&device->lock);
     s.residual_bytes = difference(s.used_bytes, s.own_bytes) - (int64_t)s.context_bytes - (int64_t)s.neighbours_bytes -
                        (int64_t)s.library_bytes;
+    s.residual_kind = note_residual(device, &s);
+    (void)pthread_mutex_unlock(&device->lock);
     *out = s;
     return IMPMEM_OK;
 }
@@ -76,12 +93,44 @@ impmem_status impmem_cuda_measure_end(impmem_cuda_device *device, uint64_t *out_
         int64_t rose = difference(total - free_bytes, device->measure_used) - difference(own, device->measure_own);
         device->library_bytes = rose > 0 ? (uint64_t)rose : 0;
         device->measuring = false;
+        device->n_extremes = 0; /* what was residual may be library now: earlier readings mean something else */
         *out_library_bytes = device->library_bytes;
     } else {
         st = IMPMEM_ERR_STATE;
     }
     (void)pthread_mutex_unlock(&device->lock);
     return st ? impmem__error_set(why, st, "CUDA", "measuring was not begun") : IMPMEM_OK;
+}
+
+impmem_status impmem_cuda_check_library(impmem_cuda_device *device, uint64_t assumed_bytes, impmem_cuda_self_check *out,
+                                        impmem_error *why)
+{
+    if (!out) return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "CUDA", "no place for the result");
+    impmem_cuda_standing s;
+    impmem_status st = impmem_cuda_standing_read(device, &s, why);
+    if (st) return st;
+    int64_t actual = (int64_t)s.library_bytes + s.residual_bytes;
+    impmem_cuda_self_check c = impmem_cuda_check_charge(assumed_bytes, actual > 0 ? (uint64_t)actual : 0);
+    (void)pthread_mutex_lock(&device->lock);
+    device->gauges.checks++;
+    device->gauges.divergences += c.diverges;
+    device->gauges.check = c;
+    (void)pthread_mutex_unlock(&device->lock);
+    if (c.diverges)
+        impmem__ledger_log(device->ledger, "library reserve: %llu bytes were assumed, %llu are taken: measure it again",
+                           (unsigned long long)c.assumed_bytes, (unsigned long long)c.actual_bytes);
+    *out = c;
+    return IMPMEM_OK;
+}
+
+void impmem_cuda_gauges_read(impmem_cuda_device *device, impmem_cuda_gauges *out)
+{
+    if (!out) return;
+    memset(out, 0, sizeof *out);
+    if (!device) return;
+    (void)pthread_mutex_lock(&device->lock);
+    *out = device->gauges;
+    (void)pthread_mutex_unlock(&device->lock);
 }
 
 /* ---- judging, all pure ----------------------------------------------------------------------------------------------- */

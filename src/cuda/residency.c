@@ -111,6 +111,15 @@ impmem_status impmem_cuda_residency_probe(impmem_cuda_device *device, void *base
     if (code) return impmem__code_error(why, code, IMPMEM_ERR_OUT_OF_DEVICE_MEMORY, "timing copies");
     r.span_bytes = 2 * half_of(bytes);
     r.verdict = impmem_residency_classify(r.pool_bytes_per_s, r.reference_bytes_per_s, r.span_bytes);
+    bool spilled = r.verdict == IMPMEM_RESIDENCY_SPILLED;
+    (void)pthread_mutex_lock(&device->lock);
+    device->gauges.residency_probes++;
+    device->gauges.spills += spilled;
+    device->gauges.residency = r;
+    (void)pthread_mutex_unlock(&device->lock);
+    if (spilled)
+        impmem__ledger_log(device->ledger, "a pool of device memory is spilled: it copies %llu bytes a second",
+                           (unsigned long long)r.pool_bytes_per_s);
     *out = r;
     return IMPMEM_OK;
 }

@@ -72,6 +72,26 @@ static void context_and_neighbours_are_told_apart(void **state)
     close_world(&w);
 }
 
+/* More free than there is, where nobody else holds anything: that measures no context of 0 bytes. */
+static void a_reading_that_cannot_be_true_measures_no_context(void **state)
+{
+    (void)state;
+    world w;
+    memset(&w, 0, sizeof w);
+    w.fake = calloc(1, sizeof *w.fake);
+    assert_non_null(w.fake);
+    fake_reset(w.fake);
+    w.fake->reported_free = 2 * w.fake->capacity;
+    open_ledger(&w, UINT64_MAX);
+    assert_int_equal(impmem__cuda_device_open(w.ledger, NULL, &w.fake->table, &w.device, &w.why), IMPMEM_OK);
+    impmem_cuda_standing s;
+    assert_int_equal(impmem_cuda_standing_read(w.device, &s, &w.why), IMPMEM_ERR_BAD_VALUE);
+    w.fake->reported_free = 0;
+    assert_int_equal(impmem_cuda_standing_read(w.device, &s, &w.why), IMPMEM_OK);
+    assert_false(s.context_measured);
+    close_world(&w);
+}
+
 typedef struct opening {
     world w;
     impmem_cuda_device *device;
@@ -338,6 +358,7 @@ int main(void)
         cmocka_unit_test(a_build_without_a_driver_says_so),
         cmocka_unit_test(the_facts_are_the_drivers),
         cmocka_unit_test(context_and_neighbours_are_told_apart),
+        cmocka_unit_test(a_reading_that_cannot_be_true_measures_no_context),
         cmocka_unit_test(opening_fails_at_every_call_and_leaves_nothing),
         cmocka_unit_test(a_device_that_is_not_there_is_no_device),
         cmocka_unit_test(senseless_openings_are_refused),

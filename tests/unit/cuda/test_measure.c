@@ -107,6 +107,83 @@ static void the_self_check_tells_when_assumed_and_actual_part(void **state)
     assert_true(c.ratio < 0.5);
 }
 
+static void keep_line(void *context, const char *line)
+{
+    char *kept = context;
+    (void)snprintf(kept, 256, "%s", line);
+}
+
+static void a_reserve_that_was_assumed_wrong_is_counted_and_logged(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w);
+    char line[256] = "";
+    w.ledger->log = keep_line;
+    w.ledger->log_context = line;
+    impmem_cuda_self_check c;
+    impmem_cuda_gauges g;
+    w.fake->unseen = 200 * IMPMEM_MIB; /* by libraries that nobody measured */
+    assert_int_equal(impmem_cuda_check_library(w.device, 190 * IMPMEM_MIB, &c, NULL), IMPMEM_OK);
+    assert_false(c.diverges);
+    assert_int_equal(c.actual_bytes, 200 * IMPMEM_MIB);
+    assert_string_equal(line, "");
+    assert_int_equal(impmem_cuda_measure_begin(w.device, NULL), IMPMEM_OK);
+    w.fake->unseen = 250 * IMPMEM_MIB; /* 50 of them measured */
+    uint64_t library = 0;
+    assert_int_equal(impmem_cuda_measure_end(w.device, &library, NULL), IMPMEM_OK);
+    assert_int_equal(impmem_cuda_check_library(w.device, 200 * IMPMEM_MIB, &c, NULL), IMPMEM_OK);
+    assert_true(c.diverges);
+    assert_int_equal(c.actual_bytes, 250 * IMPMEM_MIB);
+    assert_non_null(strstr(line, "209715200"));
+    assert_non_null(strstr(line, "262144000"));
+    impmem_cuda_gauges_read(w.device, &g);
+    assert_int_equal(g.checks, 2);
+    assert_int_equal(g.divergences, 1);
+    assert_int_equal(g.check.actual_bytes, 250 * IMPMEM_MIB);
+    fake_fail_call(w.fake, IMPMEM__CALL_memory_info, 1, 999, false);
+    assert_int_equal(impmem_cuda_check_library(w.device, 1, &c, NULL), IMPMEM_ERR_DRIVER);
+    assert_int_equal(impmem_cuda_check_library(w.device, 1, NULL, NULL), IMPMEM_ERR_INVALID_ARGUMENT);
+    assert_int_equal(impmem_cuda_check_library(NULL, 1, &c, NULL), IMPMEM_ERR_INVALID_ARGUMENT);
+    impmem_cuda_gauges_read(w.device, &g);
+    assert_int_equal(g.checks, 2);
+    impmem_cuda_gauges_read(NULL, &g);
+    assert_int_equal(g.checks, 0);
+    impmem_cuda_gauges_read(w.device, NULL);
+    w.fake->unseen = 0;
+    close_world(&w);
+}
+
+static void readings_of_one_device_tell_a_cache_from_a_constant(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w);
+    impmem_cuda_standing s;
+    w.fake->unseen = 40 * IMPMEM_MIB;
+    assert_int_equal(impmem_cuda_standing_read(w.device, &s, NULL), IMPMEM_OK);
+    assert_int_equal(s.residual_kind, IMPMEM_CUDA_RESIDUAL_UNKNOWN);
+    impmem_backend *backend = NULL;
+    impmem_region *region = take_own(&w, &backend, 300 * IMPMEM_MIB); /* free memory moves */
+    assert_int_equal(impmem_cuda_standing_read(w.device, &s, NULL), IMPMEM_OK);
+    assert_int_equal(s.residual_kind, IMPMEM_CUDA_RESIDUAL_CONSTANT);
+    w.fake->unseen = 0; /* the residual went down with it: 40 of 300 MiB */
+    assert_int_equal(impmem_cuda_standing_read(w.device, &s, NULL), IMPMEM_OK);
+    assert_int_equal(s.residual_kind, IMPMEM_CUDA_RESIDUAL_CACHE);
+    impmem_cuda_gauges g;
+    impmem_cuda_gauges_read(w.device, &g);
+    assert_int_equal(g.residual_kind, IMPMEM_CUDA_RESIDUAL_CACHE);
+    assert_true(g.residual_bytes == s.residual_bytes);
+    uint64_t library = 0;
+    assert_int_equal(impmem_cuda_measure_begin(w.device, NULL), IMPMEM_OK);
+    assert_int_equal(impmem_cuda_measure_end(w.device, &library, NULL), IMPMEM_OK);
+    assert_int_equal(impmem_cuda_standing_read(w.device, &s, NULL), IMPMEM_OK);
+    assert_int_equal(s.residual_kind, IMPMEM_CUDA_RESIDUAL_UNKNOWN); /* begun anew */
+    assert_int_equal(impmem_backend_release(&region, NULL), IMPMEM_OK);
+    assert_int_equal(impmem_backend_destroy(backend, NULL), IMPMEM_OK);
+    close_world(&w);
+}
+
 static void a_residual_that_follows_free_memory_is_a_cache(void **state)
 {
     (void)state;
@@ -308,6 +385,23 @@ static void the_probe_times_copies_and_cleans_up(void **state)
     assert_true(p.r.pool_bytes_per_s > 1990 * GB(1) && p.r.pool_bytes_per_s < 2010 * GB(1));
     assert_int_equal(p.r.verdict, IMPMEM_RESIDENCY_RESIDENT);
     assert_int_equal(p.r.span_bytes, 512 * IMPMEM_MIB);
+    impmem_cuda_gauges g;
+    impmem_cuda_gauges_read(p.w.device, &g);
+    assert_int_equal(g.residency_probes, 1);
+    assert_int_equal(g.spills, 0);
+    assert_int_equal(g.residency.pool_bytes_per_s, p.r.pool_bytes_per_s);
+    /* 20 GB/s without a reference: spilled, which is a warning and no error. */
+    char line[256] = "";
+    p.w.ledger->log = keep_line;
+    p.w.ledger->log_context = line;
+    p.w.fake->seconds_per_byte = 1e-10;
+    static char slow[4096];
+    assert_int_equal(impmem_cuda_residency_probe(p.w.device, slow, UINT64_C(1) << 30, NULL, 0, &p.r, NULL), IMPMEM_OK);
+    impmem_cuda_gauges_read(p.w.device, &g);
+    assert_int_equal(g.residency_probes, 2);
+    assert_int_equal(g.spills, 1);
+    assert_int_equal(g.residency.verdict, IMPMEM_RESIDENCY_SPILLED);
+    assert_non_null(strstr(line, "spilled"));
     p.w.fake->seconds_per_byte = 1e-3; /* slow enough that no count of copies needs doubling */
     sweep s = {p.w.fake, run_probe, undo_probe, &p, 999, true};
     assert_true(run_sweep(&s) >= 10);
@@ -443,6 +537,8 @@ int main(void)
         cmocka_unit_test(measuring_hands_on_what_the_reading_says),
         cmocka_unit_test(charges_are_not_our_own_bytes),
         cmocka_unit_test(the_self_check_tells_when_assumed_and_actual_part),
+        cmocka_unit_test(a_reserve_that_was_assumed_wrong_is_counted_and_logged),
+        cmocka_unit_test(readings_of_one_device_tell_a_cache_from_a_constant),
         cmocka_unit_test(a_residual_that_follows_free_memory_is_a_cache),
         cmocka_unit_test(a_pinned_value_wins_then_a_remembered_one),
         cmocka_unit_test_setup_teardown(what_was_remembered_is_recalled_by_its_whole_key, make_folder, remove_folder),
