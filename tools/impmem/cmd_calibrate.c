@@ -77,7 +77,8 @@ static const char *how_library(const figures *f, const calibrate_flags *flags)
     return f->library_measured ? "measured" : "the default";
 }
 
-static void measure(device_session *s, const calibrate_flags *flags, figures *out)
+/* A device whose reading is refused has no profile. */
+static int measure(device_session *s, const calibrate_flags *flags, figures *out)
 {
     impmem_cuda_facts facts;
     impmem_cuda_standing standing;
@@ -87,7 +88,10 @@ static void measure(device_session *s, const calibrate_flags *flags, figures *ou
     memset(&standing, 0, sizeof standing);
     impmem_cuda_device_facts(s->device, &facts);
     impmem_status st = impmem_cuda_standing_read(s->device, &standing, &why);
-    if (st) command_complain("reading the device: %s", why.message);
+    if (st) {
+        command_complain("device %u: %s", flags->device, why.message);
+        return st == IMPMEM_ERR_BAD_VALUE ? COMMAND_NO : COMMAND_DEVICE;
+    }
     uint64_t library = impmem_device_profile_at(0)->library_reserve_bytes;
     if (flags->library == UINT64_MAX) {
         uint64_t measured = 0;
@@ -113,6 +117,7 @@ static void measure(device_session *s, const calibrate_flags *flags, figures *ou
     snprintf(p->source, sizeof p->source, "%s, driver %d, runtime %d; library reserve %s", day, facts.driver_version,
              facts.runtime_version, how_library(out, flags));
     impmem_cuda_measure_key_set(s->device, libraries, flags->model, &out->key);
+    return COMMAND_DONE;
 }
 
 static impmem_status write_profile(const impmem_device_profile *p, FILE *file)
@@ -175,9 +180,9 @@ int command_calibrate(int argc, char **argv)
     int code = device_open((int)flags.device, &session);
     if (code) return code;
     figures f;
-    measure(&session, &flags, &f);
-    code = device_close(&session);
-    if (code) return code;
+    code = measure(&session, &flags, &f);
+    int closed = device_close(&session);
+    if (code || closed) return code ? code : closed;
     if (f.library_measured && flags.remember) keep(&flags, &f);
     if (flags.out) return write_file(flags.out, &f.profile);
     return command_finish_output(write_profile(&f.profile, stdout) ? COMMAND_FILE : COMMAND_DONE);

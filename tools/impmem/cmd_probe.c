@@ -74,9 +74,10 @@ void probe_facts(probe_run *run)
     uint64_t free_bytes = 0, total = 0;
     impmem_error why = IMPMEM_ERROR_INIT;
     impmem_status st = impmem_cuda_memory(run->session->device, &free_bytes, &total, &why);
-    probe_say(run, "free and total are believable", st ? PROBE_FAILED : PROBE_OK, (double)NAN, "",
-              "%s%llu of %llu bytes free", st ? why.message : "", (unsigned long long)free_bytes,
-              (unsigned long long)total);
+    if (st) probe_say(run, "free and total are believable", PROBE_FAILED, (double)NAN, "", "%s", why.message);
+    else
+        probe_say(run, "free and total are believable", PROBE_OK, (double)NAN, "", "%llu of %llu bytes free",
+                  (unsigned long long)free_bytes, (unsigned long long)total);
 }
 
 static void print_check(void *context, const probe_check *check)

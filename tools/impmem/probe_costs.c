@@ -190,7 +190,8 @@ static void check_latency(probe_run *run)
     pthread_t thread;
     int code = st ? 1 : time_launches(s, impmem_region_base(data), quiet); /* warm */
     if (!code) code = time_launches(s, impmem_region_base(data), quiet);
-    if (!code && pthread_create(&thread, NULL, grow_and_shrink, &n) == 0) {
+    if (!code) code = pthread_create(&thread, NULL, grow_and_shrink, &n);
+    if (!code) {
         code = time_launches(s, impmem_region_base(data), busy);
         atomic_store_explicit(&n.stop, true, memory_order_release);
         (void)pthread_join(thread, NULL);

@@ -50,7 +50,11 @@ static bool open_pools(probe_run *run, grown *g)
     probe_say(run, "24 GiB of addresses take no memory", good ? PROBE_OK : PROBE_FAILED, milliseconds(start, end), "ms",
               "%.2f ms, %+.2f MiB (%s)", milliseconds(start, end), ((double)g->empty - (double)before) / (double)IMPMEM_MIB,
               impmem_status_name(st));
-    if (!st) st = reserve(g, &g->other, 4 * CHUNK);
+    if (st) return false;
+    st = reserve(g, &g->other, 4 * CHUNK);
+    if (st)
+        probe_say(run, "a second region beside it", PROBE_FAILED, (double)NAN, "", "1 GiB of addresses: %s",
+                  impmem_status_name(st));
     return !st;
 }
 
