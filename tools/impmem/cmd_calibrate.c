@@ -14,7 +14,7 @@
 #include "impmem/cublaslt.h"
 #include "impmem/plan.h"
 
-enum { KEY_DEVICE = 0x320, KEY_OUT, KEY_NAME, KEY_LIBRARY, KEY_REMEMBER, KEY_MODEL };
+enum { KEY_DEVICE = 0x320, KEY_OUT, KEY_NAME, KEY_LIBRARY, KEY_REMEMBER, KEY_MODEL, KEY_JSON };
 
 typedef struct calibrate_flags {
     uint32_t device;
@@ -23,6 +23,7 @@ typedef struct calibrate_flags {
     const char *remember;
     const char *model;
     uint64_t library; /* UINT64_MAX: measure */
+    bool json;
 } calibrate_flags;
 
 static const struct argp_option options[] = {
@@ -33,6 +34,7 @@ static const struct argp_option options[] = {
     {"remember", KEY_REMEMBER, "FILE", 0, "also keep the figures in FILE, by device, driver, runtime, libraries and model",
      1},
     {"model", KEY_MODEL, "TEXT", 0, "the model's fingerprint in the remembered key", 1},
+    {"json", KEY_JSON, 0, 0, "the profile on standard output, beside --output too; it is JSON in any case", 1},
     FLAGS_HELP_OPTION,
     {0, 0, 0, 0, 0, 0},
 };
@@ -57,6 +59,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case KEY_LIBRARY: flags->library = flags_bytes("--library-reserve", argument); return 0;
     case KEY_REMEMBER: flags->remember = argument; return 0;
     case KEY_MODEL: flags->model = argument; return 0;
+    case KEY_JSON: flags->json = true; return 0;
     case ARGP_KEY_ARG: command_bad_usage("%s: calibrate takes no argument", argument);
     default: return flags_common(key, state);
     }
@@ -174,7 +177,7 @@ static void keep(const calibrate_flags *flags, const figures *f)
 
 int command_calibrate(int argc, char **argv)
 {
-    calibrate_flags flags = {0, NULL, NULL, NULL, NULL, UINT64_MAX};
+    calibrate_flags flags = {0, NULL, NULL, NULL, NULL, UINT64_MAX, false};
     flags_parse(&calibrate_argp, "impmem calibrate", argc, argv, 0, &flags);
     device_session session;
     int code = device_open((int)flags.device, &session);
@@ -184,6 +187,9 @@ int command_calibrate(int argc, char **argv)
     int closed = device_close(&session);
     if (code || closed) return code ? code : closed;
     if (f.library_measured && flags.remember) keep(&flags, &f);
-    if (flags.out) return write_file(flags.out, &f.profile);
+    if (flags.out) {
+        code = write_file(flags.out, &f.profile);
+        if (code || !flags.json) return code;
+    }
     return command_finish_output(write_profile(&f.profile, stdout) ? COMMAND_FILE : COMMAND_DONE);
 }

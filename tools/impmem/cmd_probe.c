@@ -5,41 +5,14 @@
 
 #include "command.h"
 #include "core/json.h"
-#include "flags.h"
+#include "device_flags.h"
 #include "impmem/version.h"
 #include "probe.h"
-
-enum { KEY_JSON = 0x300, KEY_DEVICE };
-
-typedef struct probe_flags {
-    bool json;
-    uint32_t device;
-} probe_flags;
-
-static const struct argp_option options[] = {
-    {"device", KEY_DEVICE, "N", 0, "which device, as the CUDA runtime counts from 0; 0 without this flag", 1},
-    {"json", KEY_JSON, 0, 0, "one JSON object on standard output", 1},
-    FLAGS_HELP_OPTION,
-    {0, 0, 0, 0, 0, 0},
-};
 
 static const char doc[] =
     "Checks on a device what growing a pool under a running engine rests on, and what it costs there.\v"
     "Takes up to 3 GiB of the device's memory for some seconds. Exit status 1: a check failed; 4: no such device or "
     "driver.";
-
-static error_t parse(int key, char *argument, struct argp_state *state)
-{
-    probe_flags *flags = state->input;
-    switch (key) {
-    case KEY_JSON: flags->json = true; return 0;
-    case KEY_DEVICE: flags->device = flags_integer32("--device", argument, 0, 1023); return 0;
-    case ARGP_KEY_ARG: command_bad_usage("%s: probe takes no argument", argument);
-    default: return flags_common(key, state);
-    }
-}
-
-static const struct argp probe_argp = {options, parse, NULL, doc, NULL, NULL, NULL};
 
 static const char *verdict_name(probe_verdict verdict)
 {
@@ -133,8 +106,7 @@ static int probe_json(probe_run *run, const impmem_cuda_facts *facts)
 
 int command_probe(int argc, char **argv)
 {
-    probe_flags flags = {false, 0};
-    flags_parse(&probe_argp, "impmem probe", argc, argv, 0, &flags);
+    const device_flags flags = device_flags_parse("probe", doc, argc, argv);
     device_session session;
     int code = device_open((int)flags.device, &session);
     if (code) return code;

@@ -4,40 +4,13 @@
 
 #include "command.h"
 #include "core/json.h"
+#include "device_flags.h"
 #include "device_open.h"
-#include "flags.h"
 #include "impmem/version.h"
-
-enum { KEY_JSON = 0x340, KEY_DEVICE };
-
-typedef struct report_flags {
-    bool json;
-    uint32_t device;
-} report_flags;
-
-static const struct argp_option options[] = {
-    {"device", KEY_DEVICE, "N", 0, "which device, as the CUDA runtime counts from 0; 0 without this flag", 1},
-    {"json", KEY_JSON, 0, 0, "one JSON object on standard output", 1},
-    FLAGS_HELP_OPTION,
-    {0, 0, 0, 0, 0, 0},
-};
 
 static const char doc[] =
     "Tells what is on a device now: its size, what is free, this process's own context, and what others hold.\v"
     "The command's own context is on the device while it looks, on a line of its own.";
-
-static error_t parse(int key, char *argument, struct argp_state *state)
-{
-    report_flags *flags = state->input;
-    switch (key) {
-    case KEY_JSON: flags->json = true; return 0;
-    case KEY_DEVICE: flags->device = flags_integer32("--device", argument, 0, 1023); return 0;
-    case ARGP_KEY_ARG: command_bad_usage("%s: report takes no argument", argument);
-    default: return flags_common(key, state);
-    }
-}
-
-static const struct argp report_argp = {options, parse, NULL, doc, NULL, NULL, NULL};
 
 typedef struct row {
     const char *key;
@@ -89,8 +62,7 @@ static impmem_status print_json(const impmem_cuda_facts *f, const row rows[N_ROW
 
 int command_report(int argc, char **argv)
 {
-    report_flags flags = {false, 0};
-    flags_parse(&report_argp, "impmem report", argc, argv, 0, &flags);
+    const device_flags flags = device_flags_parse("report", doc, argc, argv);
     device_session session;
     int code = device_open((int)flags.device, &session);
     if (code) return code;

@@ -20,6 +20,7 @@ static void bad_flags_are_bad_usage(void **state)
         run(verbs[i], "--help");
         assert_answer(0);
         assert_holds(result.out, "--device");
+        assert_holds(result.out, "--json");
     }
     run("bench", "--device", "first");
     assert_one_line_error(2);
@@ -40,6 +41,8 @@ static void a_device_that_is_not_there_is_exit_4_and_one_line(void **state)
     run("probe", "--device", "1023", "--json");
     assert_one_line_error(4);
     run("report", "--device", "1023", "--json");
+    assert_one_line_error(4);
+    run("calibrate", "--device", "1023", "--json");
     assert_one_line_error(4);
     run("bench", "--device", "1023", "--json");
     assert_one_line_error(4);
