@@ -409,7 +409,7 @@ static void bench_copies(device_bench *b, uint64_t bytes)
 
 /* ---- the owner's step beside the grower ------------------------------------------------------------------------------ */
 
-enum { STEPS = 20000, TURNS = 5 };
+enum { STEPS = 20000, TURNS = 5, ALL_STEPS = TURNS * STEPS };
 
 static int ascending(const void *x, const void *y)
 {
@@ -472,23 +472,24 @@ static void time_steps(device_bench *b, bool growing, double *ns)
 
 static void bench_steps(device_bench *b)
 {
-    static double quiet[TURNS * STEPS], busy[TURNS * STEPS];
+    static double quiet[ALL_STEPS], busy[ALL_STEPS];
     /* In turns, so that what else the machine does falls on both. */
-    for (int turn = 0; turn < TURNS; turn++) {
-        time_steps(b, false, quiet + (size_t)turn * STEPS);
-        time_steps(b, true, busy + (size_t)turn * STEPS);
+    for (size_t at = 0; at < ALL_STEPS; at += STEPS) {
+        time_steps(b, false, quiet + at);
+        time_steps(b, true, busy + at);
     }
-    qsort(quiet, TURNS * STEPS, sizeof quiet[0], ascending);
-    qsort(busy, TURNS * STEPS, sizeof busy[0], ascending);
+    qsort(quiet, ALL_STEPS, sizeof quiet[0], ascending);
+    qsort(busy, ALL_STEPS, sizeof busy[0], ascending);
+    const size_t middle = ALL_STEPS / 2, p99 = ALL_STEPS / 100 * (size_t)99, p999 = ALL_STEPS / 1000 * (size_t)999;
     bench_row row;
-    bench_row_start(&row, "<= 1.25 x quiet", "owner's step beside the grower, p99.9 of %d", TURNS * STEPS);
+    bench_row_start(&row, "<= 1.25 x quiet", "owner's step beside the grower, p99.9 of %d", ALL_STEPS);
     if (!b->failed) {
-        row.samples = TURNS * STEPS;
+        row.samples = ALL_STEPS;
         row.batch = 1;
-        row.median_ns = busy[TURNS * STEPS / 1000 * 999];
-        row.p10_ns = busy[TURNS * STEPS / 2];
-        row.p90_ns = busy[TURNS * STEPS / 100 * 99];
-        row.floor_ns = quiet[TURNS * STEPS / 1000 * 999];
+        row.median_ns = busy[p999];
+        row.p10_ns = busy[middle];
+        row.p90_ns = busy[p99];
+        row.floor_ns = quiet[p999];
     }
     emit(b, &row);
 }
