@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Install a built tree under a fresh prefix, move the prefix, and build and run consumers that see nothing but it.
-#   run.sh BUILD_DIR C_COMPILER WORK_DIR plain|pkgconfig|package
+#   run.sh BUILD_DIR C_COMPILER WORK_DIR plain|pkgconfig|package|device|device_pkgconfig
+# The last two need the archives that reach devices: without them it leaves with 77. IMPMEM_CUDA_LIBRARY_DIR is where the
+# toolkit's static runtime lies, which no .pc file can know.
 set -euo pipefail
 
 here="$(cd "$(dirname "$0")" && pwd)"
@@ -18,6 +20,19 @@ if grep -rIl -e "$work/first" -e "$build" "$prefix"; then
     exit 1
 fi
 
+# project FOLDER: build and test one that finds the package.
+project() {
+    cmake -S "$1" -B "$work/build" -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" \
+        -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF
+    cmake --build "$work/build"
+    ctest --test-dir "$work/build" --output-on-failure --no-tests=error
+}
+
+if [[ "$kind" == device* && ! -f "$libdir/libimpmem_cublaslt.a" ]]; then
+    echo "skipped: this build has no CUDA toolkit, and so no libimpmem_cuda.a and no libimpmem_cublaslt.a"
+    exit 77
+fi
+
 case "$kind" in
     plain)
         "$cc" -std=c11 -I"$prefix/include" "$here/core/main.c" -L"$libdir" -limpmem -lpthread -o "$work/main"
@@ -33,10 +48,18 @@ case "$kind" in
         "$work/model"
         ;;
     package)
-        cmake -S "$here/package" -B "$work/build" -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" \
-            -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF
-        cmake --build "$work/build"
-        ctest --test-dir "$work/build" --output-on-failure --no-tests=error
+        project "$here/package"
+        ;;
+    device)
+        project "$here/device"
+        ;;
+    device_pkgconfig)
+        export PKG_CONFIG_PATH="$libdir/pkgconfig"
+        for component in cuda cublaslt; do
+            read -ra flags < <(pkg-config --cflags --libs --static "libimpmem_$component")
+            "$cc" -std=c11 "$here/device/$component.c" -L"$IMPMEM_CUDA_LIBRARY_DIR" "${flags[@]}" -o "$work/$component"
+            "$work/$component"
+        done
         ;;
     *)
         echo "unknown kind $kind" >&2
