@@ -107,6 +107,7 @@ impmem_status impmem_cuda_check_library(impmem_cuda_device *device, uint64_t ass
 {
     if (!out) return impmem__error_set(why, IMPMEM_ERR_INVALID_ARGUMENT, "CUDA", "no place for the result");
     impmem_cuda_standing s;
+    memset(&s, 0, sizeof s);
     impmem_status st = impmem_cuda_standing_read(device, &s, why);
     if (st) return st;
     int64_t actual = (int64_t)s.library_bytes + s.residual_bytes;

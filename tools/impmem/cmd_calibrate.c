@@ -186,7 +186,9 @@ int command_calibrate(int argc, char **argv)
     code = measure(&session, &flags, &f);
     int closed = device_close(&session);
     if (code || closed) return code ? code : closed;
-    if (f.library_measured && flags.remember) keep(&flags, &f);
+    if (flags.remember && f.library_measured) keep(&flags, &f);
+    else if (flags.remember)
+        command_complain("%s: the library reserve was not measured, nothing is remembered", flags.remember);
     if (flags.out) {
         code = write_file(flags.out, &f.profile);
         if (code || !flags.json) return code;
