@@ -158,18 +158,25 @@ static void published_memory_is_zero(void **state)
     close_world(&w);
 }
 
+/* One block to begin with, and as many as the region may hold. */
+static impmem_block_pool *open_pool(const world *w)
+{
+    impmem_block_pool *pool = NULL;
+    impmem_block_pool_options o = IMPMEM_BLOCK_POOL_OPTIONS_INIT;
+    o.region = w->region;
+    o.stride_bytes = GRANULE;
+    o.blocks = 1;
+    o.max_blocks = 1024;
+    assert_int_equal(impmem_block_pool_open(w->ledger, &o, &pool, NULL), IMPMEM_OK);
+    return pool;
+}
+
 static void a_pool_adopts_what_is_ready_without_a_commit_of_its_own(void **state)
 {
     (void)state;
     world w;
     open_world(&w, UINT64_MAX, 0);
-    impmem_block_pool *pool = NULL;
-    impmem_block_pool_options po = IMPMEM_BLOCK_POOL_OPTIONS_INIT;
-    po.region = w.region;
-    po.stride_bytes = GRANULE;
-    po.blocks = 1;
-    po.max_blocks = 1024;
-    assert_int_equal(impmem_block_pool_open(w.ledger, &po, &pool, NULL), IMPMEM_OK);
+    impmem_block_pool *pool = open_pool(&w);
     impmem_grower_options o = options_of(&w, 8 * GRANULE);
     assert_int_equal(impmem_grower_open(w.ledger, &o, &w.grower, NULL), IMPMEM_OK);
     assert_int_equal(impmem_ledger_set_phase(w.ledger, IMPMEM_PHASE_SERVING, NULL), IMPMEM_OK);
@@ -197,13 +204,7 @@ static void a_pool_that_outruns_it_is_told_to_wait_and_commits_nothing(void **st
     (void)state;
     world w;
     open_world(&w, UINT64_MAX, 2000000);
-    impmem_block_pool *pool = NULL;
-    impmem_block_pool_options po = IMPMEM_BLOCK_POOL_OPTIONS_INIT;
-    po.region = w.region;
-    po.stride_bytes = GRANULE;
-    po.blocks = 1;
-    po.max_blocks = 1024;
-    assert_int_equal(impmem_block_pool_open(w.ledger, &po, &pool, NULL), IMPMEM_OK);
+    impmem_block_pool *pool = open_pool(&w);
     impmem_grower_options o = options_of(&w, 4 * GRANULE);
     o.zero = true;
     o.queue = w.queue;

@@ -43,14 +43,20 @@ static void the_facts_are_the_drivers(void **state)
     close_world(&w);
 }
 
+/* A world before its ledger and its device. */
+static void open_fake(world *w)
+{
+    memset(w, 0, sizeof *w);
+    w->fake = calloc(1, sizeof *w->fake);
+    assert_non_null(w->fake);
+    fake_reset(w->fake);
+}
+
 static void context_and_neighbours_are_told_apart(void **state)
 {
     (void)state;
     world w;
-    memset(&w, 0, sizeof w);
-    w.fake = calloc(1, sizeof *w.fake);
-    assert_non_null(w.fake);
-    fake_reset(w.fake);
+    open_fake(&w);
     w.fake->unseen = 30 * IMPMEM_MIB;
     open_ledger(&w, UINT64_MAX);
     assert_int_equal(impmem__cuda_device_open(w.ledger, NULL, &w.fake->table, &w.device, &w.why), IMPMEM_OK);
@@ -77,10 +83,7 @@ static void a_reading_that_cannot_be_true_measures_no_context(void **state)
 {
     (void)state;
     world w;
-    memset(&w, 0, sizeof w);
-    w.fake = calloc(1, sizeof *w.fake);
-    assert_non_null(w.fake);
-    fake_reset(w.fake);
+    open_fake(&w);
     w.fake->reported_free = 2 * w.fake->capacity;
     open_ledger(&w, UINT64_MAX);
     assert_int_equal(impmem__cuda_device_open(w.ledger, NULL, &w.fake->table, &w.device, &w.why), IMPMEM_OK);
@@ -312,10 +315,7 @@ static void control_bytes_cover_what_is_taken(void **state)
 {
     (void)state;
     world w;
-    memset(&w, 0, sizeof w);
-    w.fake = calloc(1, sizeof *w.fake);
-    assert_non_null(w.fake);
-    fake_reset(w.fake);
+    open_fake(&w);
     open_ledger(&w, UINT64_MAX);
     uint64_t start = committed(&w, IMPMEM_ACCOUNT_PAGEABLE), fronts = 0, one = 0;
     assert_int_equal(impmem__cuda_device_open(w.ledger, NULL, &w.fake->table, &w.device, &w.why), IMPMEM_OK);
