@@ -32,7 +32,8 @@ static void grow(impmem_kv *kv, uint32_t group, uint64_t want)
     impmem_status st = impmem_block_pool_grow(g->pool, (uint32_t)(before.total_blocks + step), NULL);
     impmem_block_pool_query(g->pool, &after);
     if (!group && after.total_blocks > before.total_blocks) kv->growths++;
-    g->growth_refused = st != IMPMEM_OK;
+    /* Under a grower CAPACITY means not yet: it has been told, so the next block asks again. */
+    g->growth_refused = st != IMPMEM_OK && st != IMPMEM_ERR_CAPACITY;
 }
 
 /* Blocks that can be had without growing and are promised to nobody. Never negative. */
