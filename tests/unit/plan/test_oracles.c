@@ -223,10 +223,39 @@ static void products_beyond_32_bits_are_whole(void **state)
     assert_true(impmem_plan_find_line(&plan, IMPMEM_LINE_KV)->bytes == UINT64_C(2684354560) * 2 * 2);
 }
 
+/* The dense reference configuration in FP8: 25,551 MiB to distribute, 397 of workspaces, a library reserve of 3,900, caches of ten
+ * sixteenths of a byte for each of 4,022,272,000 weights. The load needs 2,048 blocks, 2,304 MiB; its engine took twice that.
+ */
+static void a_pool_is_what_the_load_needs_and_not_twice_that(void **state)
+{
+    (void)state;
+    uniform(36, 8, 128);
+    uint64_t cache = 0;
+    assert_int_equal(impmem_size_weight_cache(IMPMEM_DTYPE_NVFP4, UINT64_C(4022272000), &cache), IMPMEM_OK);
+    cache += UINT64_C(4022272000) / 16; /* the scale factors once more, as the matrix library wants them */
+    assert_true(cache / MIB == 2397);
+    const impmem_demand demands[] = {
+        demand(IMPMEM_LINE_USER, IMPMEM_TIER_MODEL, IMPMEM_LINE_OPTIONAL, cache, "weight caches"),
+        demand(IMPMEM_LINE_USER + 1, IMPMEM_TIER_ENGINE, 0, 397 * MIB, "workspaces")};
+    in.demand = demands;
+    in.n_demands = 2;
+    in.library_reserve_bytes = 3900 * MIB;
+    in.kv_dtype_k = in.kv_dtype_v = IMPMEM_DTYPE_FP8_E4M3;
+    in.max_batch = 8;
+    in.max_seq_tokens = 4096;
+    in.budget_bytes = 25551 * MIB;
+    assert_int_equal(run(), IMPMEM_OK);
+    assert_true(plan.kv_group[0].blocks == 2048);
+    assert_true(impmem_plan_find_line(&plan, IMPMEM_LINE_KV)->bytes == 2304 * MIB);
+    assert_true(impmem_plan_find_line(&plan, IMPMEM_LINE_USER)->bytes == cache);
+    assert_true(plan.total_bytes[IMPMEM_ACCOUNT_DEVICE] == (2304 + 397 + 3900) * MIB + cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(headroom_is_added_on_top_of_a_pool_that_takes_the_rest, start),
+        cmocka_unit_test_setup(a_pool_is_what_the_load_needs_and_not_twice_that, start),
         cmocka_unit_test_setup(what_a_load_wants_and_what_is_there_are_both_told, start),
         cmocka_unit_test_setup(pools_of_fp8_take_the_reported_mib, start),
         cmocka_unit_test_setup(a_load_of_64_blocks_takes_64_blocks, start),
