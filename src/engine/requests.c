@@ -1,6 +1,7 @@
 /* src/engine/requests.c - the life of a request: admission over every resource, release, draining. */
 #include "core/internal.h"
 #include "engine/internal.h"
+#include "impmem/claim.h"
 #include "kv/live.h"
 #include "plan/states.h"
 
@@ -35,29 +36,18 @@ static impmem_block_ref *slots_of(const impmem_engine *engine, impmem_sequence s
     return engine->slot + (size_t)sequence.slot_ * engine->plan.n_state_pools;
 }
 
-static impmem_status undo_promises(impmem_engine *engine, uint32_t pools, impmem_status cause)
-{
-    impmem_status st = cause;
-    for (uint32_t i = 0; i < pools; i++)
-        if (is_per_sequence(&engine->plan.state_pool[i]))
-            st = impmem_first_error(st, impmem_block_pool_unreserve(engine->state_pool[i], 1));
-    return st;
-}
-
-/* A slot promised in every pool of state, or in none. */
-static impmem_status promise_slots(impmem_engine *engine, impmem_error *why)
+/* A slot in every pool of per-sequence state. */
+static impmem_status claim_slots(const impmem_engine *engine, impmem_claim *claim, impmem_error *why)
 {
     for (uint32_t i = 0; i < engine->plan.n_state_pools; i++) {
         if (!is_per_sequence(&engine->plan.state_pool[i])) continue;
-        impmem_status st = impmem_block_pool_reserve(engine->state_pool[i], 1);
-        if (!st) continue;
-        impmem__error_set(why, st, "admission", "no slot is free in state pool %u", i);
-        return undo_promises(engine, i, st);
+        impmem_status st = impmem_claim_add(claim, impmem_block_pool_resource(engine->state_pool[i]), 1);
+        if (st) return impmem__error_set(why, st, "admission", "no slot is free in state pool %u", i);
     }
     return IMPMEM_OK;
 }
 
-/* Promised slots become the sequence's. What is promised can be taken. */
+/* Claimed slots become the sequence's. What is claimed can be taken. */
 static impmem_status take_slots(impmem_engine *engine, impmem_sequence sequence, uint64_t owner)
 {
     impmem_status st = IMPMEM_OK;
@@ -117,13 +107,13 @@ impmem_status impmem_engine_admit(impmem_engine *engine, const impmem_kv_request
     impmem_kv_admission figures;
     if (!impmem__kv_is_possible(engine->kv, request, &figures))
         return impmem_kv_admit(engine->kv, request, out, admission, why);
-    st = promise_slots(engine, why);
-    if (st) {
-        if (admission) *admission = figures;
-        return st;
-    }
-    st = impmem_kv_admit(engine->kv, request, out, admission, why);
-    return st ? undo_promises(engine, engine->plan.n_state_pools, st) : take_slots(engine, *out, request->owner);
+    impmem_claim slots = IMPMEM_CLAIM_INIT;
+    st = claim_slots(engine, &slots, why);
+    if (st && admission) *admission = figures;
+    if (!st) st = impmem_kv_admit(engine->kv, request, out, admission, why);
+    if (st) return impmem_first_error(st, impmem_claim_undo(&slots));
+    st = impmem_claim_commit(&slots);
+    return st ? st : take_slots(engine, *out, request->owner);
 }
 
 impmem_status impmem_engine_release(impmem_engine *engine, impmem_sequence *sequence)

@@ -130,11 +130,7 @@ static int bench_json(const bench_settings *settings, int device)
     impmem__json_object_end(&p.json);
     impmem_status st = impmem__json_finish(&p.json);
     printf("\n");
-    if (st) {
-        command_complain("standard output: %s, the answer is incomplete", impmem_status_message(st));
-        return COMMAND_FILE;
-    }
-    return command_finish_output(code ? code : p.failed ? COMMAND_NO : COMMAND_DONE);
+    return command_finish_answer(st, code ? code : p.failed ? COMMAND_NO : COMMAND_DONE);
 }
 
 int command_bench(int argc, char **argv)
